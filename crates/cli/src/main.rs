@@ -1,0 +1,2 @@
+//! The command line: explains a compiled plan without a cluster.
+fn main() {}

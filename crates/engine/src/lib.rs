@@ -1,0 +1,1 @@
+//! A stage: a chain of native operators behind one call per batch.

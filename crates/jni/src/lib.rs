@@ -1,0 +1,1 @@
+//! The shared library that the JVM loads.

@@ -1,0 +1,1 @@
+//! Native twins of Flink's streaming operators.

@@ -1,0 +1,1 @@
+//! Keyed state: tables partitioned by key group.
