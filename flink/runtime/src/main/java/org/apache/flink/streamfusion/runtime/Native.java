@@ -1,0 +1,83 @@
+package org.apache.flink.streamfusion.runtime;
+
+/**
+ * Every native method there is. What they mean is written once, in {@code docs/design/boundary.md}.
+ *
+ * <p>Handles are opaque numbers; a released or unknown one throws. A method that takes an address array fills it. Call
+ * {@link NativeLibrary#isAvailable()} first: without the library each call throws {@link UnsatisfiedLinkError}.
+ */
+public final class Native {
+
+    private Native() {}
+
+    /** The version of the library, which must equal {@link NativeLibrary#VERSION}. */
+    public static native String version();
+
+    /** Decides which nodes of a plan run natively. JSON in, JSON out; throws if the request is no JSON. */
+    public static native String plan(String request);
+
+    // ------------------------------------------------------------------------------------------------------- entry
+
+    /** Opens the buffers that {@code capacityRows} rows are written into. */
+    static native long entryOpen(String spec, int capacityRows);
+
+    /** Fills in three addresses per column and the address of the row kinds. */
+    static native void entryAddresses(long entry, long[] addresses);
+
+    /** The number of columns in the column tree. */
+    static native int entryColumns(long entry);
+
+    /** Makes the data buffer of a column at least {@code bytes} large; returns its new address. */
+    static native long entryReserve(long entry, int column, long bytes);
+
+    /** Moves the rows out as a batch that the caller owns; fills in the addresses for the next rows. */
+    static native long entryFinish(long entry, int rows, boolean hasKinds, long[] addresses);
+
+    static native void entryClose(long entry);
+
+    // ------------------------------------------------------------------------------------------------------- stage
+
+    /** Opens a stage. {@code hosts} is called on the thread that pushes, or is null if the stage has no hosts. */
+    static native long stageOpen(String spec, HostCalls hosts, int channels, int maxParallelism);
+
+    /** Takes the batch over, also if it fails. */
+    static native void stagePush(long stage, long batch);
+
+    static native void stagePushEncoded(long stage, byte[] bytes, int offset, int length);
+
+    /** The next output batch, owned by the caller, or 0 if there is none. */
+    static native long stagePull(long stage);
+
+    /** The counters of the stage as a JSON object. */
+    static native String stageMetrics(long stage);
+
+    static native void stageClose(long stage);
+
+    // ------------------------------------------------------------------------------------------------------- batch
+
+    static native int batchRows(long batch);
+
+    /** The key group that stands for all rows of the batch, or -1. */
+    static native int batchKeyGroup(long batch);
+
+    /** A second handle to the same batch. */
+    static native long batchRetain(long batch);
+
+    static native void batchRelease(long batch);
+
+    static native byte[] batchEncode(long batch);
+
+    /** The number of columns in the column tree. */
+    static native int batchColumns(long batch);
+
+    /** Fills in four addresses per column and the address of the row kinds; valid until the batch is released. */
+    static native void batchExport(long batch, long[] addresses);
+
+    // ----------------------------------------------------------------------------------------------------- testing
+
+    /** The number of open handles of every sort in this process. */
+    public static native long liveHandles();
+
+    /** Panics inside the stage, to show that no panic leaves the library. */
+    static native void testPanic(long stage);
+}

@@ -1,0 +1,78 @@
+package org.apache.flink.streamfusion.runtime;
+
+import org.apache.flink.runtime.io.network.api.writer.SubtaskStateMapper;
+import org.apache.flink.runtime.plugable.SerializationDelegate;
+import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
+import org.apache.flink.streaming.runtime.partitioner.ConfigurableStreamPartitioner;
+import org.apache.flink.streaming.runtime.partitioner.StreamPartitioner;
+import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+
+import java.util.Objects;
+
+/**
+ * The keyed exchange between native stages: a batch goes to the subtask that owns its key group.
+ *
+ * <p>All rows of a batch belong to one subtask, but not to one key group. After a rescaling they may belong to several, so a
+ * batch must not be part of an unaligned checkpoint.
+ */
+public final class NativeKeyGroupPartitioner extends StreamPartitioner<NativeBatch>
+        implements ConfigurableStreamPartitioner {
+
+    private static final long serialVersionUID = 1L;
+
+    private int maxParallelism;
+
+    public NativeKeyGroupPartitioner(int maxParallelism) {
+        configure(maxParallelism);
+        disableUnalignedCheckpoints();
+    }
+
+    @Override
+    public void configure(int maxParallelism) {
+        KeyGroupRangeAssignment.checkParallelismPreconditions(maxParallelism);
+        this.maxParallelism = maxParallelism;
+    }
+
+    @Override
+    public int selectChannel(SerializationDelegate<StreamRecord<NativeBatch>> record) {
+        final NativeBatch batch = record.getInstance().getValue();
+        final int keyGroup = batch.keyGroup();
+        if (keyGroup < 0 || keyGroup >= maxParallelism) {
+            throw new IllegalStateException(
+                    "A keyed exchange with " + maxParallelism + " key groups got " + batch);
+        }
+        return KeyGroupRangeAssignment.computeOperatorIndexForKeyGroup(maxParallelism, numberOfChannels, keyGroup);
+    }
+
+    @Override
+    public SubtaskStateMapper getDownstreamSubtaskStateMapper() {
+        return SubtaskStateMapper.RANGE;
+    }
+
+    @Override
+    public StreamPartitioner<NativeBatch> copy() {
+        final NativeKeyGroupPartitioner copy = new NativeKeyGroupPartitioner(maxParallelism);
+        copy.numberOfChannels = numberOfChannels;
+        return copy;
+    }
+
+    @Override
+    public boolean isPointwise() {
+        return false;
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        return super.equals(other) && maxParallelism == ((NativeKeyGroupPartitioner) other).maxParallelism;
+    }
+
+    @Override
+    public int hashCode() {
+        return Objects.hash(super.hashCode(), maxParallelism);
+    }
+
+    @Override
+    public String toString() {
+        return "HASH";
+    }
+}

@@ -1,0 +1,126 @@
+package org.apache.flink.streamfusion.runtime;
+
+import org.apache.flink.table.types.logical.RowType;
+
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+
+/** What a {@link NativeStageOperator} needs to know of its stage. Shipped to the task managers. */
+public final class StageConfig implements Serializable {
+
+    private static final long serialVersionUID = 1L;
+
+    /** Rows in a batch unless the session says otherwise ({@code streamfusion.batch.max-rows}). */
+    public static final int DEFAULT_MAX_BATCH_ROWS = 8192;
+
+    final String description;
+    final String spec;
+    /** The type of the input rows, or null if the input is batches. */
+    final RowType inputType;
+    /** The {@code entry} array of the plan, or null if the input is batches. */
+    final String entry;
+    /** The type of the output rows, or null if the output is batches. */
+    final RowType outputType;
+    final boolean hasExchange;
+    final HostFunction[] hosts;
+    final int maxBatchRows;
+    final long latencyMs;
+
+    private StageConfig(Builder builder) {
+        this.description = builder.description;
+        this.spec = builder.spec;
+        this.inputType = builder.inputType;
+        this.entry = builder.entry;
+        this.outputType = builder.outputType;
+        this.hasExchange = builder.hasExchange;
+        this.hosts = builder.hosts.toArray(new HostFunction[0]);
+        this.maxBatchRows = builder.maxBatchRows;
+        this.latencyMs = builder.latencyMs;
+    }
+
+    boolean inputIsBatches() {
+        return inputType == null;
+    }
+
+    boolean outputIsBatches() {
+        return outputType == null;
+    }
+
+    /**
+     * A stage from batches to batches, until told otherwise.
+     *
+     * @param description names the operator in messages
+     * @param spec the stage's {@code spec} in the plan, passed back as it is
+     */
+    public static Builder builder(String description, String spec) {
+        return new Builder(description, spec);
+    }
+
+    /** Collects the parts of a {@link StageConfig}. */
+    public static final class Builder {
+
+        private final String description;
+        private final String spec;
+        private final List<HostFunction> hosts = new ArrayList<>();
+        private RowType inputType;
+        private String entry;
+        private RowType outputType;
+        private boolean hasExchange;
+        private int maxBatchRows = DEFAULT_MAX_BATCH_ROWS;
+        private long latencyMs = -1;
+
+        private Builder(String description, String spec) {
+            this.description = Objects.requireNonNull(description);
+            this.spec = Objects.requireNonNull(spec);
+        }
+
+        /** The input is rows of a type, of which the fields named by the plan's {@code entry} array (JSON) are read. */
+        public Builder rowInput(RowType type, String entry) {
+            this.inputType = Objects.requireNonNull(type);
+            this.entry = Objects.requireNonNull(entry);
+            return this;
+        }
+
+        /** The output is rows. */
+        public Builder rowOutput(RowType type) {
+            this.outputType = Objects.requireNonNull(type);
+            return this;
+        }
+
+        /** The output is batches behind an exchange. */
+        public Builder exchange() {
+            this.hasExchange = true;
+            return this;
+        }
+
+        /** Adds the next expression that runs in the JVM; the first one has number 0. */
+        public Builder host(HostFunction host) {
+            this.hosts.add(Objects.requireNonNull(host));
+            return this;
+        }
+
+        /** A batch is closed at the latest when it has this many rows. */
+        public Builder maxBatchRows(int rows) {
+            if (rows < 1) {
+                throw new IllegalArgumentException("A batch needs room for at least one row, not " + rows);
+            }
+            this.maxBatchRows = rows;
+            return this;
+        }
+
+        /** A batch is closed at the latest so long after its first row: 0 after each row, negative not at all. */
+        public Builder latencyMs(long latencyMs) {
+            this.latencyMs = latencyMs;
+            return this;
+        }
+
+        public StageConfig build() {
+            if (hasExchange && outputType != null) {
+                throw new IllegalStateException("The output of an exchange is batches, not rows");
+            }
+            return new StageConfig(this);
+        }
+    }
+}
