@@ -1,0 +1,121 @@
+package org.apache.flink.streamfusion.tests;
+
+import org.apache.flink.api.common.JobID;
+import org.apache.flink.api.dag.Pipeline;
+import org.apache.flink.client.deployment.ClusterClientJobClientAdapter;
+import org.apache.flink.client.deployment.executors.PipelineExecutorUtils;
+import org.apache.flink.client.program.MiniClusterClient;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.DeploymentOptions;
+import org.apache.flink.configuration.MemorySize;
+import org.apache.flink.configuration.TaskManagerOptions;
+import org.apache.flink.core.execution.JobClient;
+import org.apache.flink.core.execution.PipelineExecutor;
+import org.apache.flink.core.execution.PipelineExecutorFactory;
+import org.apache.flink.core.execution.PipelineExecutorServiceLoader;
+import org.apache.flink.runtime.minicluster.MiniCluster;
+import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.streaming.api.graph.StreamGraph;
+import org.apache.flink.table.api.EnvironmentSettings;
+import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
+
+import java.util.concurrent.CompletableFuture;
+import java.util.stream.Stream;
+
+/**
+ * The one MiniCluster of this JVM and environments whose jobs run on it.
+ *
+ * <p>Flink's local executor starts a cluster per job, which costs more than a small job itself.
+ */
+public final class LocalCluster {
+    private static final int SLOTS = 8;
+
+    private static MiniCluster cluster;
+
+    private LocalCluster() {}
+
+    /** A table environment in streaming mode; jobs are submitted to the shared cluster. */
+    public static StreamTableEnvironment tableEnvironment(Configuration configuration, int parallelism) {
+        return tableEnvironment(environment(configuration, parallelism), configuration);
+    }
+
+    /** A table environment on top of {@link #environment}. */
+    public static StreamTableEnvironment tableEnvironment(
+            StreamExecutionEnvironment environment, Configuration configuration) {
+        return StreamTableEnvironment.create(
+                environment,
+                EnvironmentSettings.newInstance()
+                        .inStreamingMode()
+                        .withConfiguration(configuration)
+                        .build());
+    }
+
+    /** An environment whose jobs are submitted to the shared cluster. */
+    public static StreamExecutionEnvironment environment(Configuration configuration, int parallelism) {
+        Configuration withTarget = new Configuration(configuration);
+        withTarget.set(DeploymentOptions.TARGET, SharedClusterFactory.NAME);
+        StreamExecutionEnvironment environment =
+                new StreamExecutionEnvironment(new SharedClusterLoader(), withTarget, null);
+        environment.setParallelism(parallelism);
+        return environment;
+    }
+
+    private static synchronized MiniCluster running() throws Exception {
+        if (cluster == null) {
+            Configuration configuration = new Configuration();
+            configuration.set(TaskManagerOptions.MANAGED_MEMORY_SIZE, MemorySize.ofMebiBytes(256));
+            configuration.set(TaskManagerOptions.NETWORK_MEMORY_MIN, MemorySize.ofMebiBytes(96));
+            configuration.set(TaskManagerOptions.NETWORK_MEMORY_MAX, MemorySize.ofMebiBytes(96));
+            MiniCluster started = new MiniCluster(new MiniClusterConfiguration.Builder()
+                    .setConfiguration(configuration)
+                    .setNumTaskManagers(1)
+                    .setNumSlotsPerTaskManager(SLOTS)
+                    .withRandomPorts()
+                    .build());
+            started.start();
+            cluster = started;
+        }
+        return cluster;
+    }
+
+    private static CompletableFuture<JobClient> submit(
+            Pipeline pipeline, Configuration configuration, ClassLoader userClassLoader) throws Exception {
+        MiniCluster running = running();
+        StreamGraph graph = PipelineExecutorUtils.getStreamGraph(pipeline, configuration);
+        JobID job = running.submitJob(graph).get().getJobID();
+        return CompletableFuture.completedFuture(new ClusterClientJobClientAdapter<>(
+                () -> new MiniClusterClient(configuration, running), job, userClassLoader));
+    }
+
+    private static final class SharedClusterLoader implements PipelineExecutorServiceLoader {
+        @Override
+        public PipelineExecutorFactory getExecutorFactory(Configuration configuration) {
+            return new SharedClusterFactory();
+        }
+
+        @Override
+        public Stream<String> getExecutorNames() {
+            return Stream.of(SharedClusterFactory.NAME);
+        }
+    }
+
+    private static final class SharedClusterFactory implements PipelineExecutorFactory {
+        private static final String NAME = "shared-mini-cluster";
+
+        @Override
+        public String getName() {
+            return NAME;
+        }
+
+        @Override
+        public boolean isCompatibleWith(Configuration configuration) {
+            return true;
+        }
+
+        @Override
+        public PipelineExecutor getExecutor(Configuration configuration) {
+            return LocalCluster::submit;
+        }
+    }
+}

@@ -1,0 +1,103 @@
+package org.apache.flink.streamfusion.tests;
+
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.streamfusion.tests.connector.Change;
+import org.apache.flink.streamfusion.tests.connector.ParityCollectFactory;
+import org.apache.flink.streamfusion.tests.connector.ParityValuesFactory;
+import org.apache.flink.table.api.StatementSet;
+import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
+import org.apache.flink.table.catalog.Column;
+import org.apache.flink.table.types.logical.LogicalType;
+import org.apache.flink.table.types.logical.utils.LogicalTypeUtils;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.UUID;
+import java.util.function.Consumer;
+
+/** One execution of a parity test's statements on one engine. */
+final class ParityJob implements AutoCloseable {
+    static final String RESULT = "parity_result";
+
+    private final StreamTableEnvironment environment;
+    private final Map<ParitySink, String> sinkIds = new LinkedHashMap<>();
+    private final List<String> dataIds = new ArrayList<>();
+    private final StatementSet statements;
+
+    /**
+     * Creates the tables and adds the statements; runs nothing.
+     *
+     * @param keys columns of the primary key of the table that takes the rows of a SELECT, empty for none
+     */
+    ParityJob(
+            Configuration configuration,
+            int parallelism,
+            Consumer<StreamTableEnvironment> setUp,
+            List<ParityInput> inputs,
+            ParityValuesFactory.RowForm form,
+            List<ParitySink> sinks,
+            Set<String> keys,
+            List<String> sql) {
+        environment = LocalCluster.tableEnvironment(configuration, parallelism);
+        setUp.accept(environment);
+        for (ParityInput input : inputs) {
+            String dataId = ParityValuesFactory.register(input.rows());
+            dataIds.add(dataId);
+            environment.executeSql(input.createTable(dataId, form));
+        }
+        sinks.forEach(this::createSink);
+        statements = environment.createStatementSet();
+        for (String statement : sql) {
+            String head = statement.stripLeading().toUpperCase();
+            if (head.startsWith("INSERT")) {
+                statements.addInsertSql(statement);
+            } else if (head.startsWith("SELECT") || head.startsWith("WITH") || head.startsWith("(")) {
+                createSink(sinkOf(statement, keys));
+                statements.addInsertSql("INSERT INTO " + RESULT + " " + statement);
+            } else {
+                environment.executeSql(statement);
+            }
+        }
+    }
+
+    private void createSink(ParitySink sink) {
+        String id = UUID.randomUUID().toString();
+        ParityCollectFactory.register(id);
+        sinkIds.put(sink, id);
+        environment.executeSql(sink.createTable(id));
+    }
+
+    private ParitySink sinkOf(String select, Set<String> keys) {
+        List<String> columns = new ArrayList<>();
+        for (Column column : environment.sqlQuery(select).getResolvedSchema().getColumns()) {
+            LogicalType type = LogicalTypeUtils.removeTimeAttributes(column.getDataType().getLogicalType());
+            boolean key = keys.contains(column.getName());
+            columns.add("`" + column.getName() + "` " + type.copy(!key && type.isNullable()).asSerializableString());
+        }
+        if (!keys.isEmpty()) {
+            columns.add("PRIMARY KEY (`" + String.join("`, `", keys) + "`) NOT ENFORCED");
+        }
+        String kinds = keys.isEmpty() ? ParitySink.ALL_KINDS : ParitySink.UPSERT_KINDS;
+        return new ParitySink(RESULT, String.join(", ", columns), kinds);
+    }
+
+    PlanReport explain() {
+        return PlanReport.parse(statements.explain());
+    }
+
+    /** Runs the job to its end; the changelog of each sink. */
+    Map<ParitySink, List<Change>> execute() throws Exception {
+        statements.execute().await();
+        Map<ParitySink, List<Change>> changelogs = new LinkedHashMap<>();
+        sinkIds.forEach((sink, id) -> changelogs.put(sink, ParityCollectFactory.take(id)));
+        return changelogs;
+    }
+
+    @Override
+    public void close() {
+        dataIds.forEach(ParityValuesFactory::unregister);
+    }
+}

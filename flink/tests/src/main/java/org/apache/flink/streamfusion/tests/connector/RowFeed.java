@@ -1,0 +1,18 @@
+package org.apache.flink.streamfusion.tests.connector;
+
+import org.apache.flink.table.data.RowData;
+
+import java.io.Serializable;
+
+/** A bounded sequence of rows that is the same whenever it is read. */
+public interface RowFeed extends Serializable {
+
+    /** Called once in the task, before any other method. */
+    void open() throws Exception;
+
+    /** Number of rows. */
+    long size();
+
+    /** The row at a position from 0 to {@code size() - 1}. The caller does not keep it. */
+    RowData rowAt(long position);
+}
