@@ -1,0 +1,71 @@
+package org.apache.flink.streamfusion.planner;
+
+import org.apache.flink.api.common.functions.FlatMapFunction;
+import org.apache.flink.configuration.ReadableConfig;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectReader;
+import org.apache.flink.streamfusion.runtime.HostFunction;
+import org.apache.flink.streamfusion.runtime.NativeException;
+import org.apache.flink.table.data.RowData;
+import org.apache.flink.table.planner.calcite.FlinkTypeFactory;
+import org.apache.flink.table.planner.codegen.LookupJoinCodeGenerator;
+import org.apache.flink.table.planner.utils.JavaScalaConversionUtil;
+import org.apache.flink.table.runtime.generated.GeneratedFunction;
+import org.apache.flink.table.types.logical.LogicalType;
+import org.apache.flink.table.types.logical.RowType;
+
+import org.apache.calcite.rex.RexNode;
+
+import java.io.IOException;
+import java.util.List;
+
+/**
+ * Compiles an expression that Rust leaves to the JVM, with Flink's own code generator.
+ *
+ * <p>The expression is part of a node's JSON and comes back to a {@link RexNode} through Flink's reader of compiled plans, so
+ * that functions, user functions included, are found as Flink finds them.
+ */
+final class HostCompiler {
+
+    private final ObjectReader reader;
+    private final ReadableConfig config;
+    private final ClassLoader classLoader;
+
+    /**
+     * Creates a compiler.
+     *
+     * @param reader Flink's reader of compiled plans
+     * @param config the configuration of the session
+     */
+    HostCompiler(ObjectReader reader, ReadableConfig config, ClassLoader classLoader) {
+        this.reader = reader;
+        this.config = config;
+        this.classLoader = classLoader;
+    }
+
+    /**
+     * Compiles the expression at the host's pointer.
+     *
+     * @param node the JSON of the host's node
+     * @param inputType the row type that the expression's input references count in
+     */
+    HostFunction compile(PlanResponse.Host host, JsonNode node, RowType inputType) throws IOException {
+        final JsonNode expression = node.at(host.pointer());
+        if (expression.isMissingNode()) {
+            throw new NativeException(
+                    "The native plan names " + host.pointer() + " of node " + host.node() + ", which has no such part");
+        }
+        final RexNode rex = reader.readValue(expression.toString(), RexNode.class);
+        final LogicalType outputType = FlinkTypeFactory.toLogicalType(rex.getType());
+        final GeneratedFunction<FlatMapFunction<RowData, RowData>> function =
+                LookupJoinCodeGenerator.generateCalcMapFunction(
+                        config,
+                        classLoader,
+                        JavaScalaConversionUtil.toScala(List.of(rex)),
+                        null,
+                        RowType.of(outputType),
+                        inputType);
+        final int[] inputs = host.inputs().stream().mapToInt(Integer::intValue).toArray();
+        return new HostFunction(function, inputType, inputs, outputType, host.spec());
+    }
+}

@@ -1,0 +1,158 @@
+package org.apache.flink.streamfusion.planner;
+
+import org.apache.flink.api.common.ExecutionConfig;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.api.dag.Transformation;
+import org.apache.flink.configuration.ReadableConfig;
+import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
+import org.apache.flink.streamfusion.runtime.NativeBatchTypeInfo;
+import org.apache.flink.streamfusion.runtime.NativeKeyGroupPartitioner;
+import org.apache.flink.streamfusion.runtime.NativeStageOperatorFactory;
+import org.apache.flink.streamfusion.runtime.StageConfig;
+import org.apache.flink.streaming.api.operators.StreamOperatorFactory;
+import org.apache.flink.streaming.api.transformations.PartitionTransformation;
+import org.apache.flink.streaming.api.transformations.UnionTransformation;
+import org.apache.flink.streaming.runtime.partitioner.GlobalPartitioner;
+import org.apache.flink.streaming.runtime.partitioner.StreamPartitioner;
+import org.apache.flink.table.data.RowData;
+import org.apache.flink.table.planner.delegation.PlannerBase;
+import org.apache.flink.table.planner.plan.nodes.exec.ExecEdge;
+import org.apache.flink.table.planner.plan.nodes.exec.ExecNodeBase;
+import org.apache.flink.table.planner.plan.nodes.exec.ExecNodeConfig;
+import org.apache.flink.table.planner.plan.nodes.exec.ExecNodeContext;
+import org.apache.flink.table.planner.plan.nodes.exec.InputProperty;
+import org.apache.flink.table.planner.plan.nodes.exec.stream.StreamExecNode;
+import org.apache.flink.table.planner.plan.nodes.exec.utils.ExecNodeUtil;
+import org.apache.flink.table.runtime.typeutils.InternalTypeInfo;
+import org.apache.flink.table.types.logical.RowType;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Optional;
+
+/**
+ * A stage in the place of Flink's nodes: one operator and, if the stage ends in an exchange, the partitioning behind it.
+ *
+ * <p>It carries the id, uid, name and persisted options of its anchor, and is in the graph only while that is translated.
+ *
+ * <p>Flink pins a node to parallelism 1 where it demands a singleton distribution or stands behind one. It does so from
+ * outside for nodes that say they are one transformation. A stage may be two, so it pins its operator itself.
+ */
+final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamExecNode<RowData> {
+
+    /** Whether the operator must have parallelism 1, whatever it reads. */
+    enum Distribution {
+        ANY,
+        SINGLETON
+    }
+
+    /** What the operator is called. {@code uidName} becomes a part of its uid, {@code simpleName} of its short name. */
+    record Naming(String uidName, String simpleName, String description) {}
+
+    private final Naming naming;
+    private final StageConfig stageConfig;
+    private final PlanResponse.Output output;
+    private final Optional<List<Integer>> exchange;
+    private final Distribution distribution;
+
+    /**
+     * Creates the node without its input edges.
+     *
+     * @param exchange key columns of the exchange behind the operator: none for a singleton, empty for no exchange
+     */
+    NativeStageExecNode(
+            int id,
+            ExecNodeContext context,
+            ReadableConfig persistedConfig,
+            int inputs,
+            RowType outputType,
+            Naming naming,
+            StageConfig stageConfig,
+            PlanResponse.Output output,
+            Optional<List<Integer>> exchange,
+            Distribution distribution) {
+        super(
+                id,
+                context,
+                persistedConfig,
+                Collections.nCopies(inputs, InputProperty.DEFAULT),
+                outputType,
+                naming.description());
+        this.naming = naming;
+        this.stageConfig = stageConfig;
+        this.output = output;
+        this.exchange = exchange;
+        this.distribution = distribution;
+    }
+
+    @Override
+    protected Transformation<RowData> translateToPlanInternal(PlannerBase planner, ExecNodeConfig config) {
+        final Transformation<Object> input = input(planner);
+        final StreamOperatorFactory<Object> factory = new NativeStageOperatorFactory(stageConfig);
+        final Transformation<Object> operator =
+                ExecNodeUtil.createOneInputTransformation(
+                        input,
+                        createTransformationMeta(naming.uidName(), naming.description(), naming.simpleName(), config),
+                        factory,
+                        asObjects(outputTypeInfo()),
+                        input.getParallelism(),
+                        false);
+        if (distribution == Distribution.SINGLETON || isSingleton(input)) {
+            operator.setParallelism(1);
+            operator.setMaxParallelism(1);
+        }
+        return asRows(exchange.map(keys -> partition(operator, keys)).orElse(operator));
+    }
+
+    private Transformation<Object> input(PlannerBase planner) {
+        final List<Transformation<Object>> inputs = new ArrayList<>();
+        for (ExecEdge edge : getInputEdges()) {
+            inputs.add(asObjects(edge.translateToPlan(planner)));
+        }
+        return inputs.size() == 1 ? inputs.get(0) : new UnionTransformation<>(inputs);
+    }
+
+    private TypeInformation<?> outputTypeInfo() {
+        return output == PlanResponse.Output.BATCHES
+                ? NativeBatchTypeInfo.INSTANCE
+                : InternalTypeInfo.of(getOutputType());
+    }
+
+    @SuppressWarnings({"unchecked", "rawtypes"})
+    private static Transformation<Object> partition(Transformation<Object> operator, List<Integer> keys) {
+        final boolean singleton = keys.isEmpty();
+        // Flink configures the real number of key groups when it builds the job graph.
+        final StreamPartitioner partitioner =
+                singleton
+                        ? new GlobalPartitioner<>()
+                        : new NativeKeyGroupPartitioner(KeyGroupRangeAssignment.DEFAULT_LOWER_BOUND_MAX_PARALLELISM);
+        final Transformation<Object> partition = new PartitionTransformation<>(operator, partitioner);
+        partition.setName("Exchange");
+        partition.setParallelism(singleton ? 1 : ExecutionConfig.PARALLELISM_DEFAULT);
+        partition.setOutputType(operator.getOutputType());
+        return partition;
+    }
+
+    private static boolean isSingleton(Transformation<?> input) {
+        return input instanceof PartitionTransformation<?> partition
+                && partition.getPartitioner() instanceof GlobalPartitioner;
+    }
+
+    // The operator's elements are rows or batches, while Flink's nodes are typed as rows throughout.
+
+    @SuppressWarnings("unchecked")
+    private static Transformation<Object> asObjects(Transformation<?> transformation) {
+        return (Transformation<Object>) transformation;
+    }
+
+    @SuppressWarnings("unchecked")
+    private static TypeInformation<Object> asObjects(TypeInformation<?> type) {
+        return (TypeInformation<Object>) type;
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Transformation<RowData> asRows(Transformation<?> transformation) {
+        return (Transformation<RowData>) transformation;
+    }
+}

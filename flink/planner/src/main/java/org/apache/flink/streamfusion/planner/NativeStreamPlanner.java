@@ -1,0 +1,170 @@
+package org.apache.flink.streamfusion.planner;
+
+import org.apache.flink.api.dag.Transformation;
+import org.apache.flink.configuration.CheckpointingOptions;
+import org.apache.flink.configuration.ReadableConfig;
+import org.apache.flink.runtime.util.EnvironmentInformation;
+import org.apache.flink.streamfusion.planner.StageNodes.BatchLimits;
+import org.apache.flink.streamfusion.planner.StageNodes.Origin;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.table.api.ExplainDetail;
+import org.apache.flink.table.api.ExplainFormat;
+import org.apache.flink.table.api.TableConfig;
+import org.apache.flink.table.catalog.CatalogManager;
+import org.apache.flink.table.catalog.FunctionCatalog;
+import org.apache.flink.table.delegation.Executor;
+import org.apache.flink.table.delegation.InternalPlan;
+import org.apache.flink.table.module.ModuleManager;
+import org.apache.flink.table.operations.Operation;
+import org.apache.flink.table.planner.delegation.StreamPlanner;
+import org.apache.flink.table.planner.plan.nodes.exec.ExecNodeGraph;
+import org.apache.flink.table.planner.plan.nodes.exec.serde.CompiledPlanSerdeUtil;
+import org.apache.flink.table.planner.plan.nodes.exec.serde.SerdeContext;
+
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+
+/**
+ * Flink's planner for streaming, with one step more: before a graph is translated, Rust is asked which of its nodes run
+ * natively, and these become stages.
+ *
+ * <p>Ordinary statements, compiled plans and EXPLAIN all translate their graph here. Whatever fails in this step is logged
+ * once and the job runs on stock Flink; what fails in Flink's own translation fails as ever.
+ */
+final class NativeStreamPlanner extends StreamPlanner {
+
+    private static final Logger LOG = LoggerFactory.getLogger(NativeStreamPlanner.class);
+
+    private final ClassLoader classLoader;
+    private final PlanService service;
+    private Origin origin = Origin.STATEMENT;
+    private String explanation = "";
+    private boolean unavailabilityReported;
+
+    NativeStreamPlanner(
+            Executor executor,
+            TableConfig tableConfig,
+            ModuleManager moduleManager,
+            FunctionCatalog functionCatalog,
+            CatalogManager catalogManager,
+            ClassLoader classLoader,
+            PlanService service) {
+        super(executor, tableConfig, moduleManager, functionCatalog, catalogManager, classLoader);
+        this.classLoader = classLoader;
+        this.service = service;
+    }
+
+    @Override
+    public List<Transformation<?>> translateToPlan(ExecNodeGraph graph) {
+        final Optional<GraphSplice> splice = splice(graph);
+        if (splice.isEmpty()) {
+            return super.translateToPlan(graph);
+        }
+        try (GraphSplice ignored = splice.get()) {
+            return super.translateToPlan(graph);
+        }
+    }
+
+    @Override
+    public List<Transformation<?>> translatePlan(InternalPlan plan) {
+        origin = Origin.COMPILED_PLAN;
+        try {
+            return super.translatePlan(plan);
+        } finally {
+            origin = Origin.STATEMENT;
+        }
+    }
+
+    @Override
+    @SuppressWarnings("overrides") // Scala leaves the mark of a variable number of arguments out
+    public String explain(List<Operation> operations, ExplainFormat format, ExplainDetail... extraDetails) {
+        return withExplanation(super.explain(operations, format, extraDetails));
+    }
+
+    @Override
+    @SuppressWarnings("overrides") // Scala leaves the mark of a variable number of arguments out
+    public String explainPlan(InternalPlan plan, ExplainDetail... extraDetails) {
+        origin = Origin.COMPILED_PLAN;
+        try {
+            return withExplanation(super.explainPlan(plan, extraDetails));
+        } finally {
+            origin = Origin.STATEMENT;
+        }
+    }
+
+    private String withExplanation(String stock) {
+        return explanation.isEmpty()
+                ? stock
+                : stock + System.lineSeparator() + "== StreamFusion ==" + System.lineSeparator() + explanation;
+    }
+
+    /** Plans the graph and opens the splice, or says in the log and for EXPLAIN why the job runs on stock Flink. */
+    private Optional<GraphSplice> splice(ExecNodeGraph graph) {
+        explanation = "";
+        if (!getTableConfig().get(StreamFusionOptions.ENABLED)) {
+            return Optional.empty();
+        }
+        final Optional<String> unavailable = service.unavailableReason();
+        if (unavailable.isPresent()) {
+            explanation = "The job runs on stock Flink: " + unavailable.get() + System.lineSeparator();
+            if (!unavailabilityReported) {
+                unavailabilityReported = true;
+                LOG.warn("StreamFusion is off and jobs run on stock Flink: {}", unavailable.get());
+            }
+            return Optional.empty();
+        }
+        try {
+            return plan(graph);
+        } catch (Exception | LinkageError e) {
+            explanation = "The job runs on stock Flink: native planning failed with " + e + System.lineSeparator();
+            LOG.warn("StreamFusion could not plan the job, which runs on stock Flink", e);
+            return Optional.empty();
+        }
+    }
+
+    private Optional<GraphSplice> plan(ExecNodeGraph graph) throws Exception {
+        final SerdeContext serdeContext = createSerdeContext();
+        final TableConfig config = getTableConfig();
+        final StreamExecutionEnvironment environment = environment();
+        final PlanRequest request =
+                PlanRequest.of(
+                        graph,
+                        CompiledPlanSerdeUtil.createJsonObjectWriter(serdeContext),
+                        EnvironmentInformation.getVersion(),
+                        config.toMap(),
+                        takesCheckpoints(environment, config));
+        final PlanResponse response = PlanResponse.parse(service.plan(request.text()));
+        explanation = response.explanation();
+        LOG.info("StreamFusion: {}", response.summary());
+        if (response.stages().isEmpty()) {
+            return Optional.empty();
+        }
+        final HostCompiler hosts =
+                new HostCompiler(CompiledPlanSerdeUtil.createJsonObjectReader(serdeContext), config, classLoader);
+        final StageNodes stageNodes = new StageNodes(request, hosts, batchLimits(environment, config), origin);
+        return Optional.of(GraphSplice.open(graph, request, response, stageNodes.build(response)));
+    }
+
+    private static boolean takesCheckpoints(StreamExecutionEnvironment environment, ReadableConfig config) {
+        return environment.getCheckpointConfig().isCheckpointingEnabled()
+                || config.getOptional(CheckpointingOptions.CHECKPOINTING_INTERVAL).isPresent();
+    }
+
+    private static BatchLimits batchLimits(StreamExecutionEnvironment environment, ReadableConfig config) {
+        final long latencyMs =
+                config.getOptional(StreamFusionOptions.BATCH_MAX_LATENCY)
+                        .map(Duration::toMillis)
+                        .orElseGet(environment::getBufferTimeout);
+        return new BatchLimits(config.get(StreamFusionOptions.BATCH_MAX_ROWS), latencyMs);
+    }
+
+    /** Deprecated in Flink for new transformations, yet the only way to what a job says outside of its table config. */
+    @SuppressWarnings("deprecation")
+    private StreamExecutionEnvironment environment() {
+        return getExecEnv();
+    }
+}
