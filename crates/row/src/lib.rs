@@ -1,8 +1,22 @@
 //! Flink rows in columns and in bytes.
 //!
-//! [`types`] says which Arrow type carries which Flink type, [`batch`] is the unit that flows through a stage.
+//! [`types`] says which Arrow type carries which Flink type, [`batch`] is the unit that flows through a stage, [`gather`]
+//! makes batches of rows of other batches.
+//!
+//! Rows come in through [`entry`] and leave through [`export`]. Between stages [`exchange`] sends each row to the subtask that
+//! owns its key, whose bytes and hash are made in [`binary`] and [`hash`]; [`frame`] is a batch on the wire.
+#![forbid(unsafe_code)]
 
 pub mod batch;
+pub mod binary;
+pub mod entry;
+pub mod exchange;
+pub mod export;
+pub mod frame;
+pub mod gather;
+pub mod hash;
+pub mod timestamp;
 pub mod types;
 
 pub use batch::{Batch, RowKind};
+pub use hash::KeyGroup;
