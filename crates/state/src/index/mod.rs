@@ -1,0 +1,19 @@
+//! From keys to slots.
+//!
+//! Two indexes with one behaviour: [`FixedKeyIndex`] for a key of one column of at most 8 bytes, [`BytesKeyIndex`] for
+//! every other key, by its BinaryRow bytes. A slot belongs to its key until it is removed; then it is reused.
+
+mod bytes;
+mod fixed;
+
+pub use bytes::BytesKeyIndex;
+pub use fixed::FixedKeyIndex;
+
+/// The slot of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// The slot.
+    pub slot: u32,
+    /// Whether the key was added by this very call.
+    pub added: bool,
+}
