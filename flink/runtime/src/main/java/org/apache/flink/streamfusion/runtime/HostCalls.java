@@ -1,10 +1,136 @@
 package org.apache.flink.streamfusion.runtime;
 
-/** Runs the expressions of a stage that stay in the JVM. Called by the library, on the thread that pushed a batch. */
-final class HostCalls {
+import org.apache.flink.api.common.functions.DefaultOpenContext;
+import org.apache.flink.api.common.functions.FlatMapFunction;
+import org.apache.flink.api.common.functions.RuntimeContext;
+import org.apache.flink.api.common.functions.util.FunctionUtils;
+import org.apache.flink.metrics.Counter;
+import org.apache.flink.table.data.RowData;
+import org.apache.flink.table.types.logical.LogicalType;
+import org.apache.flink.table.types.logical.RowType;
+import org.apache.flink.util.Collector;
+import org.apache.flink.util.IOUtils;
 
-    /** Evaluates host {@code host} over the rows of a borrowed batch; returns a batch of one column and as many rows. */
+import java.util.ArrayDeque;
+import java.util.Arrays;
+import java.util.Deque;
+
+/**
+ * Runs the expressions of a stage that stay in the JVM, over whole batches.
+ *
+ * <p>The library calls {@link #call} on the thread that pushed a batch. What a function throws goes through the library to the
+ * caller of the push unchanged.
+ */
+final class HostCalls implements AutoCloseable {
+
+    private final Host[] hosts;
+    private final Deque<AutoCloseable> opened = new ArrayDeque<>();
+    private final Counter calls;
+    private final Counter rows;
+
+    /** Opens the functions, once. Whatever happens, {@link #close()} must be called. */
+    HostCalls(HostFunction[] functions, Counter calls, Counter rows) {
+        this.hosts = Arrays.stream(functions).map(Host::new).toArray(Host[]::new);
+        this.calls = calls;
+        this.rows = rows;
+    }
+
+    void open(RuntimeContext context) throws Exception {
+        for (Host host : hosts) {
+            opened.push(host);
+            host.open(context);
+        }
+    }
+
+    /** Evaluates an expression for each row of a borrowed batch; the result, one column, is the caller's. */
     long call(int host, long batch) throws Exception {
-        throw new UnsupportedOperationException("host " + host + " over " + batch);
+        final int batchRows = Native.batchRows(batch);
+        calls.inc();
+        rows.inc(batchRows);
+        return hosts[host].call(batch, batchRows);
+    }
+
+    @Override
+    public void close() throws Exception {
+        final Deque<AutoCloseable> toClose = new ArrayDeque<>(opened);
+        opened.clear();
+        IOUtils.closeAll(toClose);
+    }
+
+    /** One expression and the buffers of its results. */
+    private static final class Host implements AutoCloseable {
+
+        private final HostFunction host;
+        private final RowType readType;
+        private final RowType resultType;
+        private FlatMapFunction<RowData, RowData> function;
+        private RowEntry results;
+
+        private final Collector<RowData> collector =
+                new Collector<>() {
+                    @Override
+                    public void collect(RowData result) {
+                        results.write(result);
+                    }
+
+                    @Override
+                    public void close() {}
+                };
+
+        Host(HostFunction host) {
+            this.host = host;
+            final LogicalType[] read =
+                    Arrays.stream(host.inputs()).mapToObj(host.inputType()::getTypeAt).toArray(LogicalType[]::new);
+            this.readType = RowType.of(read);
+            this.resultType = RowType.of(host.outputType());
+        }
+
+        void open(RuntimeContext context) throws Exception {
+            function = host.function().newInstance(context.getUserCodeClassLoader());
+            FunctionUtils.setFunctionRuntimeContext(function, context);
+            FunctionUtils.openFunction(function, DefaultOpenContext.INSTANCE);
+        }
+
+        long call(long batch, int batchRows) throws Exception {
+            final HeapColumn[] columns = new HeapColumn[host.inputType().getFieldCount()];
+            Arrays.fill(columns, HeapColumn.ABSENT);
+            final HeapColumn[] read = BatchExit.columns(BatchExit.export(batch), batchRows, readType);
+            for (int i = 0; i < read.length; i++) {
+                columns[host.inputs()[i]] = read[i];
+            }
+            makeRoomFor(batchRows);
+            for (int row = 0; row < batchRows; row++) {
+                function.flatMap(new ColumnarRow(columns, row), collector);
+                if (results.rows() != row + 1) {
+                    throw new IllegalStateException(
+                            "An expression made " + (results.rows() - row) + " results of one row");
+                }
+            }
+            return results.finish();
+        }
+
+        /** The results of a batch are one batch, so there is no other limit to their number. */
+        private void makeRoomFor(int rows) {
+            if (results != null && results.capacityRows() >= rows) {
+                return;
+            }
+            if (results != null) {
+                final RowEntry old = results;
+                results = null;
+                old.close();
+            }
+            final int capacity = Math.max(StageConfig.DEFAULT_MAX_BATCH_ROWS, rows);
+            results =
+                    new RowEntry(
+                            EntryMemory.open(host.outputSpec(), capacity),
+                            resultType,
+                            ReadFields.all(resultType),
+                            capacity);
+        }
+
+        @Override
+        public void close() throws Exception {
+            IOUtils.closeAll(results, () -> FunctionUtils.closeFunction(function));
+        }
     }
 }

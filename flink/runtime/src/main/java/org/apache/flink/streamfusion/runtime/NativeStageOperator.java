@@ -1,12 +1,31 @@
 package org.apache.flink.streamfusion.runtime;
 
+import org.apache.flink.metrics.Counter;
+import org.apache.flink.metrics.MetricGroup;
+import org.apache.flink.runtime.event.WatermarkEvent;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.BoundedOneInput;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
+import org.apache.flink.streaming.api.watermark.Watermark;
+import org.apache.flink.streaming.runtime.streamrecord.RecordAttributes;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+import org.apache.flink.streaming.runtime.watermarkstatus.WatermarkStatus;
+import org.apache.flink.table.data.RowData;
+import org.apache.flink.util.IOUtils;
 
-/** A stage as one Flink operator. */
+import java.util.ArrayDeque;
+import java.util.Deque;
+
+/**
+ * A stage as one Flink operator: rows or batches in, rows or batches out, one push and a few pulls per batch.
+ *
+ * <p>Rows are buffered. Whatever must not overtake them (a watermark, its status, record attributes, a barrier, the end of the
+ * input) closes the batch first, and a row waits no longer than the latency bound. So at every point where somebody could
+ * notice, this operator has emitted what stock operators would have emitted.
+ *
+ * <p>Only a stage knows its keys, so there is no key context in Flink's sense.
+ */
 final class NativeStageOperator extends AbstractStreamOperator<Object>
         implements OneInputStreamOperator<Object, Object>, BoundedOneInput {
 
@@ -14,16 +33,225 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
 
     private final StageConfig stageConfig;
 
+    /** What to close, last opened first. */
+    private transient Deque<AutoCloseable> opened;
+
+    private transient StreamRecord<Object> outRecord;
+    private transient RowEntry entry;
+    private transient long stage;
+    private transient long batchDeadline;
+    private transient boolean timerPending;
+
+    private transient Counter batchesIn;
+    private transient Counter rowsIn;
+    private transient Counter batchesOut;
+    private transient Counter rowsOut;
+
     NativeStageOperator(StreamOperatorParameters<Object> parameters, StageConfig config) {
         super(parameters);
         this.stageConfig = config;
     }
 
+    // --------------------------------------------------------------------------------------------------- lifecycle
+
     @Override
-    public void processElement(StreamRecord<Object> element) {
-        throw new UnsupportedOperationException(stageConfig.description);
+    public void open() throws Exception {
+        super.open();
+        final String unavailable = NativeLibrary.unavailableReason().orElse(null);
+        if (unavailable != null) {
+            throw new NativeException(
+                    stageConfig.description + " was planned to run natively, but on this task manager " + unavailable);
+        }
+        final MetricGroup group = getMetricGroup();
+        batchesIn = group.counter("nativeBatchesIn");
+        rowsIn = group.counter("nativeRowsIn");
+        batchesOut = group.counter("nativeBatchesOut");
+        rowsOut = group.counter("nativeRowsOut");
+        outRecord = new StreamRecord<>(null);
+        opened = new ArrayDeque<>();
+
+        final HostCalls hosts = openHosts(group);
+        final ExchangeChannels channels = stageConfig.hasExchange ? ExchangeChannels.of(this) : ExchangeChannels.NONE;
+        stage = Native.stageOpen(stageConfig.spec, hosts, channels.channels(), channels.maxParallelism());
+        opened.push(() -> Native.stageClose(stage));
+        if (!stageConfig.inputIsBatches()) {
+            // nothing to wait for, so no room for more than one row
+            final int capacityRows = stageConfig.latencyMs == 0 ? 1 : stageConfig.maxBatchRows;
+            entry =
+                    new RowEntry(
+                            EntryMemory.open(stageConfig.spec, capacityRows),
+                            stageConfig.inputType,
+                            ReadFields.parse(stageConfig.entry, stageConfig.inputType),
+                            capacityRows);
+            opened.push(entry);
+        }
+    }
+
+    private HostCalls openHosts(MetricGroup group) throws Exception {
+        if (stageConfig.hosts.length == 0) {
+            return null;
+        }
+        final HostCalls hosts =
+                new HostCalls(stageConfig.hosts, group.counter("hostCalls"), group.counter("hostRows"));
+        opened.push(hosts);
+        hosts.open(getRuntimeContext());
+        return hosts;
     }
 
     @Override
-    public void endInput() {}
+    public void endInput() throws Exception {
+        flush();
+    }
+
+    @Override
+    public void finish() throws Exception {
+        flush();
+        super.finish();
+    }
+
+    @Override
+    public void prepareSnapshotPreBarrier(long checkpointId) throws Exception {
+        flush();
+    }
+
+    @Override
+    public void close() throws Exception {
+        final Deque<AutoCloseable> toClose = new ArrayDeque<>();
+        toClose.add(super::close);
+        if (opened != null) {
+            opened.descendingIterator().forEachRemaining(toClose::addFirst);
+            opened.clear();
+        }
+        entry = null;
+        IOUtils.closeAll(toClose);
+    }
+
+    // ------------------------------------------------------------------------------------------------------- input
+
+    @Override
+    public void setKeyContextElement1(StreamRecord record) {
+        // see the class comment
+    }
+
+    @Override
+    public void processElement(StreamRecord<Object> element) throws Exception {
+        if (entry != null) {
+            write((RowData) element.getValue());
+        } else {
+            pushBatch((NativeBatch) element.getValue());
+            pull();
+        }
+    }
+
+    private void write(RowData row) throws Exception {
+        if (entry.rows() == 0) {
+            startLatencyBound();
+        }
+        entry.write(row);
+        if (entry.isFull()) {
+            flush();
+        }
+    }
+
+    private void pushBatch(NativeBatch batch) {
+        batchesIn.inc();
+        rowsIn.inc(batch.rows());
+        if (batch.isEncoded()) {
+            final byte[] bytes = batch.encoded();
+            Native.stagePushEncoded(stage, bytes, 0, bytes.length);
+        } else {
+            Native.stagePush(stage, Native.batchRetain(batch.handle())); // the record is borrowed
+        }
+    }
+
+    /** Pushes the rows that wait and emits what comes of them. */
+    private void flush() throws Exception {
+        if (entry == null || entry.rows() == 0) {
+            return;
+        }
+        batchesIn.inc();
+        rowsIn.inc(entry.rows());
+        Native.stagePush(stage, entry.finish());
+        pull();
+    }
+
+    // ----------------------------------------------------------------------------------------------- latency bound
+
+    private void startLatencyBound() {
+        if (stageConfig.latencyMs <= 0) {
+            return;
+        }
+        batchDeadline = getProcessingTimeService().getCurrentProcessingTime() + stageConfig.latencyMs;
+        if (!timerPending) {
+            registerTimer();
+        }
+    }
+
+    private void registerTimer() {
+        timerPending = true;
+        getProcessingTimeService().registerTimer(batchDeadline, this::onTimer);
+    }
+
+    /** One timer serves many batches: it fires for a batch that has long gone and is set again for the current one. */
+    private void onTimer(long timestamp) throws Exception {
+        timerPending = false;
+        if (entry == null || entry.rows() == 0) {
+            return;
+        }
+        if (batchDeadline <= timestamp) {
+            flush();
+        } else {
+            registerTimer();
+        }
+    }
+
+    // ------------------------------------------------------------------------------ what must not overtake the rows
+
+    @Override
+    public void processWatermark(Watermark watermark) throws Exception {
+        flush();
+        super.processWatermark(watermark);
+    }
+
+    @Override
+    public void processWatermark(WatermarkEvent watermark) throws Exception {
+        flush();
+        super.processWatermark(watermark);
+    }
+
+    @Override
+    public void processWatermarkStatus(WatermarkStatus status) throws Exception {
+        flush();
+        super.processWatermarkStatus(status);
+    }
+
+    @Override
+    public void processRecordAttributes(RecordAttributes attributes) throws Exception {
+        flush();
+        super.processRecordAttributes(attributes);
+    }
+
+    // ------------------------------------------------------------------------------------------------------ output
+
+    private void pull() {
+        for (long batch = Native.stagePull(stage); batch != 0; batch = Native.stagePull(stage)) {
+            try {
+                emit(batch);
+            } finally {
+                Native.batchRelease(batch);
+            }
+        }
+    }
+
+    /** Emits a borrowed batch. */
+    private void emit(long batch) {
+        final int rows = Native.batchRows(batch);
+        batchesOut.inc();
+        rowsOut.inc(rows);
+        if (stageConfig.outputIsBatches()) {
+            output.collect(outRecord.replace(NativeBatch.ofHandle(batch, rows, Native.batchKeyGroup(batch))));
+        } else {
+            BatchExit.emit(batch, stageConfig.outputType, row -> output.collect(outRecord.replace(row)));
+        }
+    }
 }
