@@ -17,13 +17,13 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * Puts stages into a graph for as long as it is open: the nodes that stay on Flink read from stages instead of the nodes
+ * Puts stages into a graph until it is restored: the nodes that stay on Flink read from stages instead of the nodes
  * that these replace.
  *
  * <p>The same graph serves COMPILE PLAN, EXPLAIN and execution, whose output must not change. So only input edges of nodes
- * that stay are touched, and {@link #close} puts the original ones back.
+ * that stay are touched, and {@link #restore} puts the original ones back.
  */
-final class GraphSplice implements AutoCloseable {
+final class GraphSplice {
 
     private final Map<ExecNode<?>, List<ExecEdge>> originals = new IdentityHashMap<>();
 
@@ -74,8 +74,8 @@ final class GraphSplice implements AutoCloseable {
         return splice;
     }
 
-    @Override
-    public void close() {
+    /** Puts the original edges back. */
+    void restore() {
         originals.forEach(ExecNode::setInputEdges);
     }
 

@@ -64,8 +64,10 @@ final class NativeStreamPlanner extends StreamPlanner {
         if (splice.isEmpty()) {
             return super.translateToPlan(graph);
         }
-        try (GraphSplice ignored = splice.get()) {
+        try {
             return super.translateToPlan(graph);
+        } finally {
+            splice.get().restore();
         }
     }
 
