@@ -1,0 +1,115 @@
+//! Whether a node fits its inputs: column numbers in range, types that agree.
+//!
+//! A plan that Flink wrote always passes. One that was edited by hand must not make the engine read a column that does not
+//! exist, or as another type than it has.
+
+use crate::node::{Calc, Distribution, GroupAggregate, Node, NodeKind};
+use crate::reason::Reason;
+use crate::rex::Rex;
+use crate::types::{LogicalType, TypeKind};
+
+/// Fails if `node` does not fit rows of the types `inputs`, in input order.
+pub fn check_node(node: &Node, inputs: &[&LogicalType]) -> Result<(), Reason> {
+    if let Some(ty) = inputs.iter().find(|ty| !matches!(ty.kind, TypeKind::Row(_))) {
+        return Err(match &ty.kind {
+            TypeKind::Other(text) if text.is_empty() => Reason::new("the type of its input cannot be read"),
+            _ => malformed("the type of its input is not a ROW"),
+        });
+    }
+    let Some(input) = inputs.first() else {
+        return Err(malformed("the operator has no input"));
+    };
+    match &node.kind {
+        NodeKind::Stock(_) => Ok(()),
+        NodeKind::Calc(calc) => check_calc(calc, input, &node.output),
+        NodeKind::GroupAggregate(aggregate) => check_aggregate(aggregate, input, &node.output),
+        NodeKind::Exchange(Distribution::Hash(keys)) if keys.iter().any(|key| *key >= input.fields().len()) => {
+            Err(malformed("a key column of the exchange does not exist"))
+        }
+        NodeKind::Union | NodeKind::DropUpdateBefore | NodeKind::Exchange(_) => {
+            if inputs.iter().all(|input| same_layout(input, &node.output)) {
+                Ok(())
+            } else {
+                Err(malformed("the output type differs from the input type"))
+            }
+        }
+    }
+}
+
+/// Whether values of both types are represented alike: the same but for nullability, names, lengths and time attributes.
+pub fn same_layout(a: &LogicalType, b: &LogicalType) -> bool {
+    match (&a.kind, &b.kind) {
+        (TypeKind::Char(_) | TypeKind::VarChar(_), TypeKind::Char(_) | TypeKind::VarChar(_))
+        | (TypeKind::Binary(_) | TypeKind::VarBinary(_), TypeKind::Binary(_) | TypeKind::VarBinary(_))
+        | (TypeKind::Time(_), TypeKind::Time(_)) => true,
+        (TypeKind::Timestamp { precision: a, .. }, TypeKind::Timestamp { precision: b, .. })
+        | (TypeKind::TimestampLtz { precision: a, .. }, TypeKind::TimestampLtz { precision: b, .. }) => a == b,
+        (TypeKind::Row(a), TypeKind::Row(b)) => {
+            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| same_layout(&a.ty, &b.ty))
+        }
+        (TypeKind::Array(a), TypeKind::Array(b)) | (TypeKind::Multiset(a), TypeKind::Multiset(b)) => same_layout(a, b),
+        (TypeKind::Map(ak, av), TypeKind::Map(bk, bv)) => same_layout(ak, bk) && same_layout(av, bv),
+        (a, b) => a == b,
+    }
+}
+
+fn malformed(what: &str) -> Reason {
+    Reason::new(format!("the plan is malformed: {what}"))
+}
+
+fn check_calc(calc: &Calc, input: &LogicalType, output: &LogicalType) -> Result<(), Reason> {
+    if calc.projection.len() != output.fields().len() {
+        return Err(malformed("the projection has another number of columns than the output"));
+    }
+    for (rex, field) in calc.projection.iter().zip(output.fields()) {
+        if rex.ty().is_some_and(|ty| !same_layout(ty, &field.ty)) {
+            return Err(malformed("a projected expression has another type than its output column"));
+        }
+    }
+    if let Some(ty) = calc.condition.as_ref().and_then(Rex::ty)
+        && ty.kind != TypeKind::Boolean
+    {
+        return Err(malformed("the condition is not BOOLEAN"));
+    }
+    calc.projection.iter().chain(&calc.condition).try_for_each(|rex| check_rex(rex, input))
+}
+
+fn check_rex(rex: &Rex, input: &LogicalType) -> Result<(), Reason> {
+    match rex {
+        Rex::InputRef { index, ty } => match input.fields().get(*index) {
+            Some(field) if same_layout(&field.ty, ty) => Ok(()),
+            Some(_) => Err(malformed("an expression reads a column as another type than it has")),
+            None => Err(malformed("an expression reads a column that does not exist")),
+        },
+        Rex::Call { operands, .. } => operands.iter().try_for_each(|operand| check_rex(operand, input)),
+        Rex::Search { operand, .. } => check_rex(operand, input),
+        Rex::FieldAccess { expr, .. } => check_rex(expr, input),
+        Rex::Literal { .. } | Rex::Unknown { .. } => Ok(()),
+    }
+}
+
+fn check_aggregate(aggregate: &GroupAggregate, input: &LogicalType, output: &LogicalType) -> Result<(), Reason> {
+    let columns = input.fields();
+    let result = output.fields();
+    if aggregate.grouping.len() + aggregate.calls.len() != result.len() {
+        return Err(malformed("the aggregate has another number of columns than its output"));
+    }
+    for (key, field) in aggregate.grouping.iter().zip(result) {
+        if !columns.get(*key).is_some_and(|column| same_layout(&column.ty, &field.ty)) {
+            return Err(malformed("a grouping column does not exist or has another type in the output"));
+        }
+    }
+    for (call, field) in aggregate.calls.iter().zip(result.iter().skip(aggregate.grouping.len())) {
+        if !same_layout(&call.ty, &field.ty) {
+            return Err(malformed("an aggregate call has another type than its output column"));
+        }
+        if call.args.iter().any(|arg| *arg >= columns.len()) {
+            return Err(malformed("an argument of an aggregate call does not exist"));
+        }
+        let boolean = |filter: usize| columns.get(filter).is_some_and(|column| column.ty.kind == TypeKind::Boolean);
+        if call.filter.is_some_and(|filter| !boolean(filter)) {
+            return Err(malformed("the filter of an aggregate call does not exist or is not BOOLEAN"));
+        }
+    }
+    Ok(())
+}
