@@ -18,6 +18,9 @@ const MAX_ROWS: usize = 1 << 20;
 /// Bytes per address in front of the first value: offsets have one more than there are rows.
 const OFFSET_BYTES: usize = 4;
 
+/// A data buffer that was used to less than one part in so many is given up.
+const WASTE: usize = 16;
+
 /// Rows that do not make a batch, or a misuse of the buffers.
 #[derive(Debug, thiserror::Error)]
 pub enum EntryError {
@@ -52,14 +55,6 @@ pub enum EntryError {
     Data {
         /// Bytes asked for.
         bytes: usize,
-    },
-    /// An array for the addresses of the wrong length.
-    #[error("room for {found} addresses where {expected} are needed")]
-    Addresses {
-        /// Addresses there are.
-        expected: usize,
-        /// Room for them.
-        found: usize,
     },
     /// The columns or row kinds make no batch.
     #[error(transparent)]
@@ -120,25 +115,20 @@ impl EntryBuffers {
         self.capacity
     }
 
-    /// The number of addresses: three per column and one for the row kinds.
-    pub fn num_addresses(&self) -> usize {
-        3 * self.columns.len() + 1
+    /// The columns of the tree.
+    pub fn num_columns(&self) -> usize {
+        self.columns.len()
     }
 
-    /// Fills in the addresses of the next batch: validity, values and data of each column (0 where there are none), then the
-    /// row kinds. Errors if `out` has not exactly [`EntryBuffers::num_addresses`] places.
-    pub fn addresses(&mut self, out: &mut [i64]) -> Result<(), EntryError> {
-        let expected = self.num_addresses();
-        if out.len() != expected {
-            return Err(EntryError::Addresses { expected, found: out.len() });
+    /// The addresses of the next batch: validity, values and data of each column (0 where there are none), then that of the
+    /// row kinds.
+    pub fn addresses(&mut self) -> Vec<i64> {
+        let mut addresses = Vec::with_capacity(3 * self.columns.len() + 1);
+        for column in &mut self.columns {
+            addresses.extend(column.addresses());
         }
-        for (places, column) in out.chunks_exact_mut(3).zip(&mut self.columns) {
-            places.copy_from_slice(&column.addresses());
-        }
-        if let Some(last) = out.last_mut() {
-            *last = address(self.kinds.as_slice_mut());
-        }
-        Ok(())
+        addresses.push(address(self.kinds.as_slice_mut()));
+        addresses
     }
 
     /// Makes the data buffer of a column at least `bytes` large, keeps what was written, and tells its address. Errors if the
@@ -230,13 +220,15 @@ impl ColumnBuffers {
     /// The first `bytes` bytes of the data.
     fn take_data(&mut self, bytes: usize) -> Buffer {
         if mostly_used(bytes, self.data.len()) {
-            let fresh = vec![0; self.data.len()];
-            let mut data = std::mem::replace(&mut self.data, fresh);
+            let mut data = std::mem::take(&mut self.data);
             data.truncate(bytes);
-            data.into()
-        } else {
-            self.data[..bytes].to_vec().into()
+            return data.into();
         }
+        let data = Buffer::from(&self.data[..bytes]);
+        if bytes < self.data.len() / WASTE {
+            self.data = Vec::new();
+        }
+        data
     }
 }
 

@@ -6,10 +6,9 @@
 //! forgets a value yields a zero or an old one. What the writer promises is to stay inside of the buffers and not to write
 //! while a batch is finished.
 //!
-//! Invariants: an address is valid until its column is reserved anew or the batch is finished. A data buffer starts empty,
-//! so it is reserved before it is written; it never shrinks, also not from batch to batch. Values whose layout is Arrow's
-//! leave with their buffer and are replaced by fresh ones, unless most of a buffer is unused: then the rows are copied, so
-//! that a few rows do not hold memory for thousands.
+//! Invariants: an address is valid until its column is reserved anew or the batch is finished. Data buffers are reserved anew
+//! in every batch before they are written. Values whose layout is Arrow's leave with their buffer, which is replaced by a
+//! fresh one, unless most of it is unused: then the rows are copied, so that a few rows do not hold memory for thousands.
 //!
 //! Platforms are little-endian, as the boundary is.
 
