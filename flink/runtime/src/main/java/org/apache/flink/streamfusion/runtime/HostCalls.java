@@ -12,8 +12,10 @@ import org.apache.flink.util.Collector;
 import org.apache.flink.util.IOUtils;
 
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Deque;
+import java.util.List;
 
 /**
  * Runs the expressions of a stage that stay in the JVM, over whole batches.
@@ -21,10 +23,10 @@ import java.util.Deque;
  * <p>The library calls {@link #call} on the thread that pushed a batch. What a function throws goes through the library to the
  * caller of the push unchanged.
  */
-final class HostCalls implements AutoCloseable {
+final class HostCalls {
 
     private final Host[] hosts;
-    private final Deque<AutoCloseable> opened = new ArrayDeque<>();
+    private final Deque<Host> opened = new ArrayDeque<>();
     private final Counter calls;
     private final Counter rows;
 
@@ -37,7 +39,7 @@ final class HostCalls implements AutoCloseable {
 
     void open(RuntimeContext context) throws Exception {
         for (Host host : hosts) {
-            opened.push(host);
+            opened.push(host); // closed also if it opens only halfway
             host.open(context);
         }
     }
@@ -50,15 +52,16 @@ final class HostCalls implements AutoCloseable {
         return hosts[host].call(batch, batchRows);
     }
 
-    @Override
-    public void close() throws Exception {
-        final Deque<AutoCloseable> toClose = new ArrayDeque<>(opened);
+    /** Closes the functions, the last opened first. */
+    void close() throws Exception {
+        final List<AutoCloseable> toClose = new ArrayList<>();
+        opened.forEach(host -> toClose.add(host::close));
         opened.clear();
         IOUtils.closeAll(toClose);
     }
 
     /** One expression and the buffers of its results. */
-    private static final class Host implements AutoCloseable {
+    private static final class Host {
 
         private final HostFunction host;
         private final RowType readType;
@@ -128,8 +131,7 @@ final class HostCalls implements AutoCloseable {
                             capacity);
         }
 
-        @Override
-        public void close() throws Exception {
+        void close() throws Exception {
             IOUtils.closeAll(results, () -> FunctionUtils.closeFunction(function));
         }
     }

@@ -93,7 +93,7 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
         }
         final HostCalls hosts =
                 new HostCalls(stageConfig.hosts, group.counter("hostCalls"), group.counter("hostRows"));
-        opened.push(hosts);
+        opened.push(hosts::close);
         hosts.open(getRuntimeContext());
         return hosts;
     }
@@ -129,6 +129,7 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
     // ------------------------------------------------------------------------------------------------------- input
 
     @Override
+    @SuppressWarnings("rawtypes") // as it is declared
     public void setKeyContextElement1(StreamRecord record) {
         // see the class comment
     }
