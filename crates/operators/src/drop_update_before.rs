@@ -6,7 +6,6 @@ use arrow::array::BooleanArray;
 use arrow::buffer::BooleanBuffer;
 use streamfusion_row::{Batch, RowKind};
 
-use crate::filter::filter_batch;
 use crate::{Operator, OperatorError};
 
 /// Passes every row but -U, kinds and order unchanged. A batch without -U passes as it is.
@@ -29,10 +28,11 @@ impl Operator for DropUpdateBefore {
             Some(kinds) if kinds.values().contains(&update_before) => {
                 let values = kinds.values();
                 let keep = BooleanBuffer::collect_bool(values.len(), |row| values[row] != update_before);
-                filter_batch(&batch, &BooleanArray::new(keep, None))?
+                Some(batch.filter(&BooleanArray::new(keep, None))?)
             }
-            _ => Some(batch).filter(|batch| batch.num_rows() > 0),
-        };
+            _ => Some(batch),
+        }
+        .filter(|batch| batch.num_rows() > 0);
         Ok(())
     }
 

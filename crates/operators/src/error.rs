@@ -3,6 +3,9 @@
 use arrow::error::ArrowError;
 use streamfusion_expr::error::ExprError;
 use streamfusion_row::batch::BatchError;
+use streamfusion_row::binary::KeyError;
+use streamfusion_row::gather::GatherError;
+use streamfusion_state::StateError;
 
 /// A failure of an operator. The task fails with it; the operator is not used afterwards.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -16,14 +19,12 @@ pub enum OperatorError {
     /// The input retracts although the plan says that it only inserts.
     #[error("a retraction arrived at an operator whose input only inserts")]
     UnexpectedRetraction,
-    /// Keyed state has outgrown what the layout can address.
-    #[error("the state of one subtask has more than {limit} {what}")]
-    Capacity {
-        /// What there are too many of.
-        what: &'static str,
-        /// How many there may be.
-        limit: u64,
-    },
+    /// Keyed state has outgrown what its tables can address.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The key columns are not those of the plan.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// A fault of this engine.
     #[error("internal error: {0}")]
     Internal(String),
@@ -37,6 +38,12 @@ impl From<ArrowError> for OperatorError {
 
 impl From<BatchError> for OperatorError {
     fn from(error: BatchError) -> Self {
+        Self::Internal(error.to_string())
+    }
+}
+
+impl From<GatherError> for OperatorError {
+    fn from(error: GatherError) -> Self {
         Self::Internal(error.to_string())
     }
 }

@@ -8,7 +8,6 @@
 pub mod calc;
 pub mod drop_update_before;
 pub mod error;
-mod filter;
 pub mod group_agg;
 
 pub use calc::Calc;
