@@ -228,3 +228,31 @@ fn read_spec_node(node: NodeJson, config: &Config) -> Result<SpecNode, SpecError
     check_node(&node, &inputs.iter().collect::<Vec<_>>()).map_err(|reason| SpecError::Node { id, reason })?;
     Ok(SpecNode { node, inputs })
 }
+
+/// The part of a stage that the entry of rows needs: the type of the rows and what is read of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EntrySpec {
+    /// Type of the rows; a ROW.
+    pub input: LogicalType,
+    /// What is read of each field.
+    pub reads: Vec<EntryField>,
+}
+
+#[derive(Deserialize)]
+struct EntryJson {
+    input: Box<RawValue>,
+    reads: Value,
+}
+
+impl EntrySpec {
+    /// Reads the properties `input` and `reads` of a stage's `spec`, or of a text that has only these.
+    pub fn read(text: &str) -> Result<Self, SpecError> {
+        let spec: EntryJson = serde_json::from_str(text)?;
+        let input = type_of(&spec.input, "the input type")?;
+        let reads = entry_from_json(&spec.reads, &input).ok_or(SpecError::Part {
+            part: "the list of fields read",
+            reason: Reason::new("it does not fit its type"),
+        })?;
+        Ok(Self { input, reads })
+    }
+}

@@ -1,0 +1,70 @@
+# StreamFusion: one command each. Every target does its own set-up.
+#
+#   make demo                  a real SQL job, stock and native, results compared   (SQL=path for a script of your own)
+#   make test                  format, lints, Rust and Java tests, the demo
+#   make bench                 Criterion benches of operators
+#   make bench-job             whole jobs, stock and native in turn
+#   make package               the jar to drop into Flink's lib/
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/streamfusion
+# A second clone reuses what the first one built.
+export CARGO_TARGET_DIR ?= $(CACHE)/target
+
+LIBRARY := $(CARGO_TARGET_DIR)/release/libstreamfusion_jni.so
+# -B: no colours and no progress bars. -o is never used, so that a new machine works like an old one.
+MVN := mvn -B -q -f flink/pom.xml -Dstreamfusion.native.library=$(LIBRARY)
+RUN_MAIN := $(MVN) -pl tests -am -DskipTests package exec:exec@run-main
+SQL ?= demo/flights.sql
+
+.PHONY: help tools library jars data demo test check rust-test java-test bench bench-job package cli clean
+
+help:
+	@sed -n '3,7s/^# *//p' Makefile
+
+tools:
+	@for tool in cargo java mvn python3; do command -v $$tool >/dev/null || { \
+	  echo "make: $$tool is missing. StreamFusion needs Rust 1.95, JDK 17, Maven 3.8, make and Python 3 on the PATH." >&2; exit 1; }; done
+	@java -version 2>&1 | grep -q '"17' || echo "make: warning: JDK 17 is what StreamFusion is tested with; found $$(java -version 2>&1 | head -n 1)" >&2
+
+library: tools
+	cargo build --locked --release -p streamfusion-jni
+
+jars: library
+	$(MVN) -DskipTests install
+
+data: tools
+	python3 demo/fetch_flights.py "$(CACHE)/data"
+
+demo: jars data
+	demo/run.sh "$(SQL)"
+
+check: tools
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+
+rust-test: tools
+	cargo test --locked --workspace
+
+java-test: library
+	$(MVN) install
+
+test: check rust-test java-test demo
+
+bench: tools
+	cargo bench --locked --workspace --benches -- --noplot
+
+bench-job: jars
+	demo/bench-job.sh
+
+package: jars
+	@ls -l flink/dist/target/flink-streamfusion-*.jar
+
+cli: tools
+	cargo build --locked --release -p streamfusion-cli
+
+clean:
+	cargo clean
+	$(MVN) clean

@@ -1,0 +1,113 @@
+//! What this engine runs natively, asked node by node.
+
+use streamfusion_expr::host_calls;
+use streamfusion_operators::group_agg;
+use streamfusion_plan::node::{Calc, Distribution, Node, NodeKind};
+use streamfusion_plan::reader::Config;
+use streamfusion_plan::rex::{Function, Rex};
+use streamfusion_plan::types::LogicalType;
+use streamfusion_plan::{Capabilities, Host, NativeNode, Reason};
+use streamfusion_row::binary::KeyEncoder;
+use streamfusion_row::types::arrow_type;
+
+/// The capabilities of this version.
+pub fn capabilities() -> impl Capabilities {
+    Engine
+}
+
+struct Engine;
+
+impl Capabilities for Engine {
+    fn node(&self, node: &Node, inputs: &[&LogicalType], _config: &Config) -> Result<NativeNode, Reason> {
+        match &node.kind {
+            NodeKind::Calc(calc) => Ok(NativeNode { hosts: calc_hosts(calc)?, stateful: false }),
+            NodeKind::Union | NodeKind::DropUpdateBefore | NodeKind::Exchange(Distribution::Singleton) => {
+                carried(&node.output)?;
+                Ok(NativeNode::default())
+            }
+            NodeKind::Exchange(Distribution::Hash(keys)) => {
+                carried(&node.output)?;
+                hashable(keys, &node.output)?;
+                Ok(NativeNode::default())
+            }
+            NodeKind::GroupAggregate(spec) => {
+                let [input] = inputs else { return Err(Reason::new("GROUP BY has more than one input")) };
+                hashable(&spec.grouping, input)?;
+                group_agg::supports(spec, input)?;
+                carried(&node.output)?;
+                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+            }
+            NodeKind::Stock(reason) => Err(reason.clone()),
+        }
+    }
+}
+
+/// Whether batches can carry every column of a row type.
+fn carried(row: &LogicalType) -> Result<(), Reason> {
+    row.fields().iter().try_for_each(|field| arrow_type(&field.ty).map(drop))
+}
+
+/// Whether Flink's key hash of these columns can be computed.
+fn hashable(keys: &[usize], row: &LogicalType) -> Result<(), Reason> {
+    let types = key_types(keys, row)?;
+    KeyEncoder::try_new(&types).map(drop)
+}
+
+/// Types of the key columns.
+pub(crate) fn key_types(keys: &[usize], row: &LogicalType) -> Result<Vec<LogicalType>, Reason> {
+    keys.iter()
+        .map(|key| row.fields().get(*key).map(|field| field.ty.clone()))
+        .collect::<Option<Vec<_>>>()
+        .ok_or_else(|| Reason::new("a key column does not exist"))
+}
+
+/// The expressions of a Calc with their JSON pointers.
+pub(crate) fn calc_expressions(calc: &Calc) -> impl Iterator<Item = (String, &Rex)> {
+    let condition = calc.condition.iter().map(|rex| ("/condition".to_owned(), rex));
+    condition.chain(calc.projection.iter().enumerate().map(|(i, rex)| (format!("/projection/{i}"), rex)))
+}
+
+fn calc_hosts(calc: &Calc) -> Result<Vec<Host>, Reason> {
+    let mut hosts = Vec::new();
+    for (pointer, rex) in calc_expressions(calc) {
+        for call in host_calls(rex, &pointer)? {
+            let expression = at(rex, call.pointer.strip_prefix(&pointer).unwrap_or_default());
+            hosts.push(Host {
+                pointer: call.pointer,
+                inputs: call.inputs,
+                expression: expression.map_or_else(|| "expression".to_owned(), name),
+                reason: call.reason,
+            });
+        }
+    }
+    Ok(hosts)
+}
+
+/// The sub-expression at a JSON pointer relative to `rex`.
+fn at<'a>(rex: &'a Rex, pointer: &str) -> Option<&'a Rex> {
+    let mut parts = pointer.split('/').skip(1);
+    let mut found = rex;
+    while let Some(part) = parts.next() {
+        found = match found {
+            Rex::Call { operands, .. } => operands.get(parts.next()?.parse::<usize>().ok()?)?,
+            Rex::Search { operand, .. } => {
+                parts.next()?;
+                operand
+            }
+            Rex::FieldAccess { expr, .. } if part == "expr" => expr,
+            _ => return None,
+        };
+    }
+    Some(found)
+}
+
+/// What a user calls this expression.
+fn name(rex: &Rex) -> String {
+    match rex {
+        Rex::Call { function: Function::BuiltIn { name, .. }, .. } => name.clone(),
+        Rex::Call { function: Function::User(name), .. } => name.clone(),
+        Rex::Search { .. } => "SEARCH".to_owned(),
+        Rex::FieldAccess { .. } => "field access".to_owned(),
+        _ => "expression".to_owned(),
+    }
+}

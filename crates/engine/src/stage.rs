@@ -1,0 +1,279 @@
+//! A stage at work: batches are pushed in at one end and pulled out at the other.
+//!
+//! Output is pulled batch by batch, depth first: an operator is asked for its next batch only when the one behind it has
+//! nothing left, so that an operator that multiplies rows never holds all of its output in the stage.
+//! Invariant: when [`Stage::pull`] has returned `None`, no row is inside the stage except as operator state.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use serde_json::json;
+use streamfusion_expr::HostFunction;
+use streamfusion_expr::host_calls;
+use streamfusion_operators::{Calc, DropUpdateBefore, GroupAgg, Operator, OperatorError};
+use streamfusion_plan::Reason;
+use streamfusion_plan::node::{Distribution, NodeKind};
+use streamfusion_plan::spec::{EntrySpec, SpecHost, SpecNode, StageSpec};
+use streamfusion_plan::types::LogicalType;
+use streamfusion_row::entry::{ColumnTree, EntryBuffers};
+use streamfusion_row::exchange::KeySplitter;
+use streamfusion_row::{Batch, frame};
+
+use crate::capabilities::{calc_expressions, key_types};
+use crate::error::{EngineError, NodeName};
+use crate::metrics::NodeMetrics;
+
+/// The Flink edge behind a stage that ends in an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edge {
+    /// Subtasks of the next stage.
+    pub channels: u32,
+    /// Number of key groups.
+    pub max_parallelism: u32,
+}
+
+/// Makes the function behind the host of this number, which reads these columns of its node's input.
+pub type HostFactory<'a> = dyn Fn(usize, &[usize]) -> Arc<dyn HostFunction> + 'a;
+
+/// A chain of operators, opened from what the planner said about it.
+pub struct Stage {
+    /// Type of the input rows: the columns of a batch that comes from the network.
+    input: Vec<LogicalType>,
+    links: Vec<Link>,
+    exchange: Option<Exchange>,
+    /// Input of a stage without operators, before the exchange.
+    passed: VecDeque<Batch>,
+    /// Output that is ready: the parts of one batch, after the exchange.
+    ready: VecDeque<Batch>,
+    /// Whether something failed, after which operators may be half-way through a batch.
+    failed: bool,
+}
+
+struct Link {
+    node: NodeName,
+    operator: Box<dyn Operator>,
+    metrics: NodeMetrics,
+}
+
+struct Exchange {
+    node: NodeName,
+    splitter: KeySplitter,
+}
+
+impl Stage {
+    /// Opens a stage. `spec` is the planner's text for it, `edge` counts only behind an exchange.
+    pub fn open(spec: &str, edge: Edge, hosts: &HostFactory<'_>) -> Result<Self, EngineError> {
+        let spec = StageSpec::read(spec)?;
+        let mut links = Vec::with_capacity(spec.nodes.len());
+        for node in &spec.nodes {
+            if let Some(operator) = operator(node, &spec.hosts, hosts)? {
+                links.push(Link { node: node_name(node), operator, metrics: NodeMetrics::default() });
+            }
+        }
+        let exchange = match &spec.exchange {
+            // Everything goes to the one subtask of the next stage; Flink's own partitioner knows that.
+            None | Some(Distribution::Singleton) => None,
+            Some(Distribution::Hash(keys)) => {
+                let types = key_types(keys, spec.output()).map_err(EngineError::Unsupported)?;
+                let splitter = KeySplitter::try_new(keys, &types, edge.channels, edge.max_parallelism)
+                    .map_err(EngineError::Unsupported)?;
+                let node = spec.nodes.last().map_or_else(NodeName::entry, node_name);
+                Some(Exchange { node, splitter })
+            }
+        };
+        let input = spec.input.fields().iter().map(|field| field.ty.clone()).collect();
+        Ok(Self { input, links, exchange, passed: VecDeque::new(), ready: VecDeque::new(), failed: false })
+    }
+
+    /// Takes one batch. Its output must be pulled before the next batch is pushed.
+    ///
+    /// After an error, here or in [`Stage::pull`], every further call fails.
+    pub fn push(&mut self, batch: Batch) -> Result<(), EngineError> {
+        self.guarded(|stage| match stage.links.first_mut() {
+            Some(link) => link.push(batch),
+            None => {
+                stage.passed.push_back(batch);
+                Ok(())
+            }
+        })
+    }
+
+    /// Takes one batch in its wire form.
+    pub fn push_encoded(&mut self, bytes: &[u8]) -> Result<(), EngineError> {
+        let batch = frame::decode(bytes, &self.input)?;
+        self.push(batch)
+    }
+
+    /// The next batch of output, or `None` when the pushed batch has been answered completely.
+    pub fn pull(&mut self) -> Result<Option<Batch>, EngineError> {
+        self.guarded(Self::next)
+    }
+
+    fn guarded<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T, EngineError>) -> Result<T, EngineError> {
+        if self.failed {
+            return Err(EngineError::Failed);
+        }
+        self.failed = true;
+        let result = body(self)?;
+        self.failed = false;
+        Ok(result)
+    }
+
+    fn next(&mut self) -> Result<Option<Batch>, EngineError> {
+        loop {
+            if let Some(batch) = self.ready.pop_front() {
+                return Ok(Some(batch));
+            }
+            let next = match self.links.len() {
+                0 => self.passed.pop_front(),
+                count => pull_from(&mut self.links, count - 1)?,
+            };
+            let Some(batch) = next else { return Ok(None) };
+            match &mut self.exchange {
+                None => return Ok(Some(batch)),
+                Some(exchange) => {
+                    let parts = exchange.splitter.split(&batch).map_err(|error| EngineError::Exchange {
+                        node: exchange.node.clone(),
+                        message: error.to_string(),
+                    })?;
+                    self.ready.extend(parts.into_iter().map(|part| part.batch));
+                }
+            }
+        }
+    }
+
+    /// Counters per node, as JSON.
+    pub fn metrics(&self) -> String {
+        let nodes: Vec<_> = self.links.iter().map(|link| link.metrics.to_json(&link.node)).collect();
+        json!({ "nodes": nodes }).to_string()
+    }
+
+    /// Makes the first operator panic at its next batch, so that tests see what becomes of a panic.
+    pub fn panic_on_purpose(&mut self) {
+        if let Some(link) = self.links.first_mut() {
+            link.operator = Box::new(Panicking);
+        }
+    }
+}
+
+impl Link {
+    fn push(&mut self, batch: Batch) -> Result<(), EngineError> {
+        self.metrics.entered(batch.num_rows());
+        self.run(|operator| operator.push(batch))
+    }
+
+    fn pull(&mut self) -> Result<Option<Batch>, EngineError> {
+        let pulled = self.run(|operator| operator.pull())?;
+        if let Some(batch) = &pulled {
+            self.metrics.left(batch.num_rows());
+        }
+        Ok(pulled)
+    }
+
+    /// Runs the operator; what it fails with, a panic included, gets the node's name.
+    fn run<T>(&mut self, body: impl FnOnce(&mut dyn Operator) -> Result<T, OperatorError>) -> Result<T, EngineError> {
+        // A stage is not used after a failure, so that nobody sees what a panic left half done.
+        let result = catch_unwind(AssertUnwindSafe(|| body(self.operator.as_mut())));
+        match result {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(source)) => Err(EngineError::Operator { node: self.node.clone(), source }),
+            Err(payload) => Err(EngineError::Panic { node: self.node.clone(), message: panic_text(payload.as_ref()) }),
+        }
+    }
+}
+
+/// The text of a panic.
+fn panic_text(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()
+}
+
+/// See [`Stage::panic_on_purpose`].
+struct Panicking;
+
+impl Operator for Panicking {
+    #[expect(clippy::panic, reason = "this is what it is for")]
+    fn push(&mut self, _: Batch) -> Result<(), OperatorError> {
+        panic!("on purpose");
+    }
+
+    fn pull(&mut self) -> Result<Option<Batch>, OperatorError> {
+        Ok(None)
+    }
+}
+
+/// The next batch out of link `last`, which is fed from the links before it as needed.
+fn pull_from(links: &mut [Link], last: usize) -> Result<Option<Batch>, EngineError> {
+    loop {
+        let Some(link) = links.get_mut(last) else { return Ok(None) };
+        if let Some(batch) = link.pull()? {
+            return Ok(Some(batch));
+        }
+        let Some(before) = last.checked_sub(1) else { return Ok(None) };
+        let Some(batch) = pull_from(links, before)? else { return Ok(None) };
+        if let Some(link) = links.get_mut(last) {
+            link.push(batch)?;
+        }
+    }
+}
+
+impl NodeName {
+    /// The name of a stage that has no node of its own.
+    pub(crate) fn entry() -> Self {
+        Self { id: 0, description: "native entry".to_owned() }
+    }
+}
+
+fn node_name(node: &SpecNode) -> NodeName {
+    NodeName { id: node.node.id, description: node.node.description.clone() }
+}
+
+/// The operator of a node; `None` for a union, whose inputs Flink has merged already.
+fn operator(
+    spec: &SpecNode,
+    numbers: &[SpecHost],
+    hosts: &HostFactory<'_>,
+) -> Result<Option<Box<dyn Operator>>, EngineError> {
+    let failed = |source| EngineError::Operator { node: node_name(spec), source };
+    Ok(match &spec.node.kind {
+        NodeKind::Calc(calc) => {
+            let mut functions = Vec::new();
+            for (pointer, rex) in calc_expressions(calc) {
+                for call in host_calls(rex, &pointer).map_err(EngineError::Unsupported)? {
+                    let number = numbers
+                        .iter()
+                        .position(|host| host.node == spec.node.id && host.pointer == call.pointer)
+                        .ok_or_else(|| unsupported("an expression of the stage has no function in the JVM"))?;
+                    functions.push((call.pointer, hosts(number, &call.inputs)));
+                }
+            }
+            let find = |pointer: &str| {
+                functions.iter().find(|(at, _)| at == pointer).map(|(_, function)| Arc::clone(function))
+            };
+            Some(Box::new(Calc::try_new(calc, &find).map_err(failed)?))
+        }
+        NodeKind::DropUpdateBefore => Some(Box::new(DropUpdateBefore::new())),
+        NodeKind::GroupAggregate(aggregate) => {
+            let input = spec.inputs.first().ok_or_else(|| unsupported("GROUP BY has no input"))?;
+            Some(Box::new(GroupAgg::try_new(aggregate, input).map_err(failed)?))
+        }
+        NodeKind::Union => None,
+        NodeKind::Exchange(_) => return Err(unsupported("an exchange stands inside a stage")),
+        NodeKind::Stock(reason) => return Err(EngineError::Unsupported(reason.clone())),
+    })
+}
+
+fn unsupported(text: &str) -> EngineError {
+    EngineError::Unsupported(Reason::new(text))
+}
+
+/// Opens the buffers through which rows enter a stage: batches of up to `capacity` rows of what the stage reads.
+///
+/// `spec` is the planner's text for a stage, or just the two properties of it that count here: `input`, a ROW type, and `reads`.
+pub fn open_entry(spec: &str, capacity: usize) -> Result<EntryBuffers, EngineError> {
+    let spec = EntrySpec::read(spec)?;
+    let tree = ColumnTree::try_new(&spec.input, &spec.reads).map_err(EngineError::Unsupported)?;
+    Ok(EntryBuffers::try_new(tree, capacity)?)
+}

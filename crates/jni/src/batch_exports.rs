@@ -1,0 +1,103 @@
+//! Native methods on batches.
+
+use jni::EnvUnowned;
+use jni::objects::{JByteArray, JClass, JLongArray};
+use jni::sys::{jint, jlong};
+use streamfusion_row::export::Export;
+use streamfusion_row::frame;
+
+use crate::guard::{NativeError, guard};
+use crate::objects::{BATCHES, OpenBatch};
+
+/// `int batchRows(long batch)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_batchRows<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    batch: jlong,
+) -> jint {
+    guard(env, |_| int("rows", BATCHES.get(batch)?.batch.num_rows()))
+}
+
+/// `int batchKeyGroup(long batch)`: the representative key group, -1 without one.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_batchKeyGroup<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    batch: jlong,
+) -> jint {
+    guard(env, |_| Ok(BATCHES.get(batch)?.batch.key_group().map_or(-1, jint::from)))
+}
+
+/// `long batchRetain(long batch)`: a second handle to the same rows.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_batchRetain<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    batch: jlong,
+) -> jlong {
+    guard(env, |_| Ok(OpenBatch::open(BATCHES.get(batch)?.batch.clone())))
+}
+
+/// `void batchRelease(long batch)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_batchRelease<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    batch: jlong,
+) {
+    guard(env, |_| {
+        BATCHES.close(batch)?;
+        Ok(())
+    });
+}
+
+/// `byte[] batchEncode(long batch)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_batchEncode<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    batch: jlong,
+) -> JByteArray<'a> {
+    guard(env, |env| {
+        let bytes = frame::encode(&BATCHES.get(batch)?.batch)?;
+        Ok(env.byte_array_from_slice(&bytes)?)
+    })
+}
+
+/// `int batchColumns(long batch)`: columns of the tree, children included.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_batchColumns<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    batch: jlong,
+) -> jint {
+    guard(env, |_| with_export(batch, |export| int("columns", export.addresses().len() / 4)))
+}
+
+/// `void batchExport(long batch, long[] addresses)`: valid until the handle is released.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_batchExport<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    batch: jlong,
+    addresses: JLongArray<'a>,
+) {
+    guard(env, |env| with_export(batch, |export| Ok(addresses.set_region(env, 0, export.addresses())?)));
+}
+
+fn with_export<T>(batch: i64, body: impl FnOnce(&Export) -> Result<T, NativeError>) -> Result<T, NativeError> {
+    let open = BATCHES.get(batch)?;
+    if open.export.get().is_none() {
+        // Two threads may both get here; the first export stays, the other is dropped unused.
+        let _ = open.export.set(Export::try_new(&open.batch)?);
+    }
+    match open.export.get() {
+        Some(export) => body(export),
+        None => Err(NativeError::Poisoned),
+    }
+}
+
+fn int(name: &'static str, value: usize) -> Result<jint, NativeError> {
+    jint::try_from(value).map_err(|_| NativeError::Argument { name, value: i64::MAX })
+}

@@ -1,0 +1,133 @@
+//! Native methods on stages.
+
+use std::sync::{Arc, Mutex};
+
+use jni::EnvUnowned;
+use jni::objects::{JByteArray, JClass, JObject, JString};
+use jni::sys::{jint, jlong};
+use streamfusion_engine::{Edge, Stage};
+use streamfusion_expr::host::HostFunction;
+
+use crate::guard::{NativeError, guard};
+use crate::host::JvmFunction;
+use crate::objects::{BATCHES, OpenBatch, STAGES, with_stage};
+
+/// `long stageOpen(String spec, HostCalls hosts, int channels, int maxParallelism)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageOpen<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    spec: JString<'a>,
+    hosts: JObject<'a>,
+    channels: jint,
+    max_parallelism: jint,
+) -> jlong {
+    guard(env, |env| {
+        let spec = spec.try_to_string(env)?;
+        let calls = Arc::new(env.new_global_ref(&hosts)?);
+        let edge = Edge {
+            channels: positive("channels", channels)?,
+            max_parallelism: positive("maxParallelism", max_parallelism)?,
+        };
+        let stage = Stage::open(&spec, edge, &|number, inputs| {
+            Arc::new(JvmFunction {
+                number: i32::try_from(number).unwrap_or(i32::MAX),
+                inputs: inputs.to_vec(),
+                calls: Arc::clone(&calls),
+            }) as Arc<dyn HostFunction>
+        })?;
+        Ok(STAGES.open(Mutex::new(stage)))
+    })
+}
+
+/// `void stagePush(long stage, long batch)`: the batch is moved, also when the call fails.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stagePush<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    stage: jlong,
+    batch: jlong,
+) {
+    guard(env, |_| {
+        let batch = BATCHES.close(batch)?;
+        with_stage(stage, |stage| Ok(stage.push(batch.batch.clone())?))
+    });
+}
+
+/// `void stagePushEncoded(long stage, byte[] bytes, int offset, int length)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stagePushEncoded<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    stage: jlong,
+    bytes: JByteArray<'a>,
+    offset: jint,
+    length: jint,
+) {
+    guard(env, |env| {
+        let mut region = vec![0; usize::try_from(length).map_err(|_| out_of_range("length", length))?];
+        bytes.get_region(env, offset, &mut region)?;
+        let region = region.into_iter().map(i8::cast_unsigned).collect::<Vec<u8>>();
+        with_stage(stage, |stage| Ok(stage.push_encoded(&region)?))
+    });
+}
+
+/// `long stagePull(long stage)`: a batch that the caller owns, or 0.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stagePull<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    stage: jlong,
+) -> jlong {
+    guard(env, |_| with_stage(stage, |stage| Ok(stage.pull()?.map_or(0, OpenBatch::open))))
+}
+
+/// `String stageMetrics(long stage)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageMetrics<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    stage: jlong,
+) -> JString<'a> {
+    guard(env, |env| {
+        let metrics = with_stage(stage, |stage| Ok(stage.metrics()))?;
+        Ok(env.new_string(metrics)?)
+    })
+}
+
+/// `void stageClose(long stage)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageClose<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    stage: jlong,
+) {
+    guard(env, |_| {
+        STAGES.close(stage)?;
+        Ok(())
+    });
+}
+
+/// `void testPanic(long stage)`: makes the stage's first operator panic at its next batch, so that tests see what becomes
+/// of it.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_testPanic<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    stage: jlong,
+) {
+    guard(env, |_| {
+        with_stage(stage, |stage| {
+            stage.panic_on_purpose();
+            Ok(())
+        })
+    });
+}
+
+fn positive(name: &'static str, value: jint) -> Result<u32, NativeError> {
+    u32::try_from(value).ok().filter(|v| *v > 0).ok_or_else(|| out_of_range(name, value))
+}
+
+fn out_of_range(name: &'static str, value: jint) -> NativeError {
+    NativeError::Argument { name, value: i64::from(value) }
+}
