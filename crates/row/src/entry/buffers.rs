@@ -15,7 +15,9 @@ use crate::timestamp::join_nanos;
 
 /// Most rows of a batch.
 const MAX_ROWS: usize = 1 << 20;
-/// Bytes per address in front of the first value: offsets have one more than there are rows.
+/// Largest data buffer: a power of two, of which offsets reach all but the last byte.
+const MAX_DATA_BYTES: usize = 1 << 31;
+/// What lies in front of the first end offset: the start of the first row, always 0.
 const OFFSET_BYTES: usize = 4;
 
 /// A data buffer that was used to less than one part in so many is given up.
@@ -136,7 +138,7 @@ impl EntryBuffers {
     pub fn reserve(&mut self, column: usize, bytes: usize) -> Result<i64, EntryError> {
         let buffers = self.columns.get_mut(column).filter(|c| c.form == Some(Form::Bytes));
         let data = &mut buffers.ok_or(EntryError::Column { column })?.data;
-        if i32::try_from(bytes).is_err() || data.try_reserve_exact(bytes.saturating_sub(data.len())).is_err() {
+        if bytes > MAX_DATA_BYTES || data.try_reserve_exact(bytes.saturating_sub(data.len())).is_err() {
             return Err(EntryError::Data { bytes });
         }
         if bytes > data.len() {
@@ -242,7 +244,7 @@ fn mostly_used(used: usize, size: usize) -> bool {
     used > size / 2
 }
 
-/// Takes the columns of `node` from `columns` and makes them an array. Takes them all, also on an error.
+/// Takes the columns of `node` from `columns` and makes them an array.
 fn finish_node(
     node: &Node,
     columns: &mut std::slice::IterMut<'_, ColumnBuffers>,
