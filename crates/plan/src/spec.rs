@@ -35,8 +35,8 @@ pub struct StageSpec {
     pub exchange: Option<Distribution>,
     /// Whether rows or batches go out.
     pub output_form: Form,
-    /// What is there of each field of the output. A computed column that is not there is replaced by one of type Null
-    /// before it leaves.
+    /// What is there of each field of the output. A column that is not there is replaced by one of type Null before it
+    /// leaves, after the keys of the exchange were hashed.
     pub writes: Vec<EntryField>,
     /// The session's `table.*` options.
     pub config: Config,

@@ -237,7 +237,8 @@ const MINI_BATCH: &str = "table.exec.mini-batch.enabled";
 
 #[test]
 fn a_node_with_anything_unknown_stays_on_flink() -> TestResult {
-    let cases: [(&str, Box<dyn FnOnce(&mut Value)>); 8] = [
+    type Change = Box<dyn FnOnce(&mut Value)>;
+    let cases: [(&str, Change); 8] = [
         ("version 2 of stream-exec-group-aggregate", Box::new(|j| j["type"] = json!("stream-exec-group-aggregate_2"))),
         ("its property `hint`", Box::new(|j| j["hint"] = json!(1))),
         ("its option `x`", Box::new(|j| j["configuration"]["x"] = json!("1"))),

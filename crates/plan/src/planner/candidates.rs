@@ -1,0 +1,61 @@
+//! Which nodes could run natively, before anything is weighed.
+
+use super::{Decisions, Edges};
+use crate::capability::{Capabilities, NativeNode};
+use crate::check::check_node;
+use crate::node::NodeKind;
+use crate::reader::Graph;
+use crate::reason::Reason;
+
+/// The session's switch. Only `false` turns native execution off.
+const ENABLED: &str = "streamfusion.enabled";
+
+/// The candidates. An exchange or a union is one only if it touches another that makes it useful.
+pub(super) fn decide(graph: &Graph, edges: &Edges, capabilities: &dyn Capabilities) -> Decisions {
+    if graph.config.get(ENABLED).is_some_and(|value| value.trim().eq_ignore_ascii_case("false")) {
+        return graph.nodes.iter().map(|_| Err(Reason::new(format!("{ENABLED} is false")))).collect();
+    }
+    let mut decisions: Decisions =
+        (0..graph.nodes.len()).map(|position| decide_alone(graph, edges, position, capabilities)).collect();
+    // Readers before their inputs: one pass settles a chain of exchanges and unions.
+    for &position in graph.topological().iter().rev() {
+        if decisions[position].is_ok()
+            && let Some(reason) = useless(&graph.nodes[position].kind, &edges.readers[position], &decisions)
+        {
+            decisions[position] = Err(reason);
+        }
+    }
+    decisions
+}
+
+fn decide_alone(
+    graph: &Graph,
+    edges: &Edges,
+    position: usize,
+    capabilities: &dyn Capabilities,
+) -> Result<NativeNode, Reason> {
+    let node = &graph.nodes[position];
+    if let NodeKind::Stock(reason) = &node.kind {
+        return Err(reason.clone());
+    }
+    let inputs: Vec<_> = edges.inputs[position].iter().map(|input| &graph.nodes[*input].output).collect();
+    check_node(node, &inputs)?;
+    let native = capabilities.node(node, &inputs, &graph.config)?;
+    if native.stateful && graph.checkpointing {
+        return Err(Reason::new("the job takes checkpoints, and native state cannot be checkpointed yet"));
+    }
+    Ok(native)
+}
+
+/// Why a candidate of this kind does not help its readers.
+fn useless(kind: &NodeKind, readers: &[usize], decisions: &Decisions) -> Option<Reason> {
+    let native = readers.iter().filter(|reader| decisions[**reader].is_ok()).count();
+    match kind {
+        // Flink's partitioner sees rows, ours sees batches: an exchange cannot serve both.
+        NodeKind::Exchange(_) if native < readers.len() || readers.is_empty() => {
+            Some(Reason::new("an operator that it distributes rows to stays on Flink"))
+        }
+        NodeKind::Union if native == 0 => Some(Reason::new("no operator behind it runs natively")),
+        _ => None,
+    }
+}

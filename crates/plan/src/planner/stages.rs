@@ -1,0 +1,210 @@
+//! Cuts native nodes into stages.
+//!
+//! Invariants: a stage is a chain; its inputs are all rows or all batches; it holds at most one stateful node; only its
+//! last node has several readers; an exchange is the last node. Stages stand behind those that they read from.
+
+use super::live::{Live, everything, reads};
+use super::{Decisions, Edges};
+use crate::capability::NativeNode;
+use crate::entry::EntryField;
+use crate::job::{Form, Stage, StageInput};
+use crate::node::{Distribution, NodeKind};
+use crate::reader::Graph;
+use crate::spec::{self, NodeText, SpecParts};
+
+/// The stages, and per node, in the order of the graph, the stage that it is part of.
+pub(super) fn cut(
+    graph: &Graph,
+    edges: &Edges,
+    live: &Live,
+    decisions: &Decisions,
+) -> (Vec<Stage>, Vec<Option<usize>>) {
+    let chains = chains(graph, edges, decisions);
+    let mut cutter = Cutter {
+        graph,
+        edges,
+        live,
+        decisions,
+        stages: Vec::with_capacity(chains.len()),
+        stage_of: vec![None; graph.nodes.len()],
+    };
+    for chain in &chains {
+        cutter.chain(chain);
+    }
+    (cutter.stages, cutter.stage_of)
+}
+
+/// Maximal chains of native nodes, in topological order of their first nodes: a node joins the chain of its input, where
+/// that is allowed, and chains read only from nodes before their first.
+fn chains(graph: &Graph, edges: &Edges, decisions: &Decisions) -> Vec<Vec<usize>> {
+    struct Chain {
+        nodes: Vec<usize>,
+        stateful: bool,
+    }
+    let mut chains: Vec<Chain> = Vec::new();
+    let mut chain_of: Vec<Option<usize>> = vec![None; graph.nodes.len()];
+    for &position in graph.topological() {
+        let Ok(native) = &decisions[position] else { continue };
+        let joined = match edges.inputs[position].as_slice() {
+            &[input] if graph.nodes[position].kind != NodeKind::Union => chain_of[input].filter(|chain| {
+                !matches!(graph.nodes[input].kind, NodeKind::Exchange(_))
+                    && edges.readers[input].len() == 1
+                    && !(chains[*chain].stateful && native.stateful)
+            }),
+            _ => None,
+        };
+        let chain = joined.unwrap_or(chains.len());
+        if joined.is_none() {
+            chains.push(Chain { nodes: Vec::new(), stateful: false });
+        }
+        chains[chain].nodes.push(position);
+        chains[chain].stateful |= native.stateful;
+        chain_of[position] = Some(chain);
+    }
+    chains.into_iter().map(|chain| chain.nodes).collect()
+}
+
+struct Cutter<'a> {
+    graph: &'a Graph,
+    edges: &'a Edges,
+    live: &'a Live,
+    decisions: &'a Decisions,
+    stages: Vec<Stage>,
+    stage_of: Vec<Option<usize>>,
+}
+
+/// A stage without what follows from its nodes.
+struct Draft<'a> {
+    /// Positions of its nodes.
+    nodes: &'a [usize],
+    anchor: usize,
+    inputs: Vec<StageInput>,
+    /// Position of the node whose output type is the type of the input rows.
+    row_type: usize,
+    reads: Vec<EntryField>,
+    output: Form,
+    writes: Vec<EntryField>,
+}
+
+impl Cutter<'_> {
+    /// Adds the stage of a chain, behind it the stage that exits for its Flink readers, and before it those that
+    /// enter rows where a union reads both rows and batches.
+    fn chain(&mut self, nodes: &[usize]) {
+        let (Some(&first), Some(&last)) = (nodes.first(), nodes.last()) else { return };
+        let reads = reads(self.graph, self.edges, self.decisions, self.live, first);
+        let producers = &self.edges.inputs[first];
+        let row_type = match (&self.graph.nodes[first].kind, producers.first()) {
+            (NodeKind::Union, _) | (_, None) => first,
+            (_, Some(producer)) => *producer,
+        };
+        let batches = producers.iter().any(|producer| self.stage_of[*producer].is_some());
+        let inputs = producers
+            .iter()
+            .map(|&producer| {
+                let stage = match self.stage_of[producer] {
+                    None if batches => Some(self.enter(producer, row_type, &reads)),
+                    stage => stage,
+                };
+                StageInput { node: self.graph.nodes[producer].id, stage }
+            })
+            .collect();
+
+        let readers = &self.edges.readers[last];
+        let native_readers = readers.iter().filter(|reader| self.decisions[**reader].is_ok()).count();
+        let output = if native_readers > 0 { Form::Batches } else { Form::Rows };
+        let writes = self.live[last].clone();
+        let stage =
+            self.push(Draft { nodes, anchor: self.anchor(nodes, last), inputs, row_type, reads, output, writes });
+        for &node in nodes {
+            self.stage_of[node] = Some(stage);
+        }
+        if native_readers > 0 && native_readers < readers.len() {
+            self.exit(last, stage);
+        }
+    }
+
+    /// A stage that turns the rows of a Flink operator into batches; one per union that needs them.
+    fn enter(&mut self, producer: usize, row_type: usize, reads: &[EntryField]) -> usize {
+        let input = StageInput { node: self.graph.nodes[producer].id, stage: None };
+        if let Some(stage) = self.stages.iter().position(|stage| {
+            stage.nodes.is_empty() && stage.inputs == [input] && stage.row_type == self.graph.nodes[row_type].id
+        }) {
+            return stage;
+        }
+        let (reads, writes) = (reads.to_vec(), reads.to_vec());
+        let inputs = vec![input];
+        self.push(Draft { nodes: &[], anchor: producer, inputs, row_type, reads, output: Form::Batches, writes })
+    }
+
+    /// A stage that turns the batches of `stage` into rows for the Flink readers of its last node.
+    fn exit(&mut self, node: usize, stage: usize) {
+        let inputs = vec![StageInput { node: self.graph.nodes[node].id, stage: Some(stage) }];
+        let all = everything(&self.graph.nodes[node].output);
+        let (reads, writes) = (all.clone(), all);
+        self.push(Draft { nodes: &[], anchor: node, inputs, row_type: node, reads, output: Form::Rows, writes });
+    }
+
+    /// The stateful node, else the last node that is not an exchange, else the exchange.
+    fn anchor(&self, nodes: &[usize], last: usize) -> usize {
+        let stateful = nodes.iter().find(|node| self.decisions[**node].as_ref().is_ok_and(|native| native.stateful));
+        let unmoved = nodes.iter().rev().find(|node| !matches!(self.graph.nodes[**node].kind, NodeKind::Exchange(_)));
+        stateful.or(unmoved).copied().unwrap_or(last)
+    }
+
+    fn push(&mut self, draft: Draft<'_>) -> usize {
+        let node = |position: usize| &self.graph.nodes[position];
+        let native = |position: usize| self.decisions[position].as_ref().ok();
+        let hosts: Vec<_> = draft
+            .nodes
+            .iter()
+            .flat_map(|&position| {
+                let hosts = native(position).map(|native: &NativeNode| native.hosts.as_slice()).unwrap_or_default();
+                hosts.iter().map(move |host| (node(position).id, host.clone()))
+            })
+            .collect();
+        let exchange = draft.nodes.last().and_then(|position| match &node(*position).kind {
+            NodeKind::Exchange(distribution) => Some(distribution.clone()),
+            _ => None,
+        });
+        let mut stage = Stage {
+            nodes: draft.nodes.iter().map(|position| node(*position).id).collect(),
+            anchor: node(draft.anchor).id,
+            inputs: draft.inputs,
+            row_type: node(draft.row_type).id,
+            output: draft.output,
+            exchange,
+            reads: draft.reads,
+            writes: draft.writes,
+            hosts,
+            spec: serde_json::Value::Null,
+        };
+        stage.spec = self.spec(&stage, draft.nodes, draft.row_type);
+        self.stages.push(stage);
+        self.stages.len() - 1
+    }
+
+    fn spec(&self, stage: &Stage, nodes: &[usize], row_type: usize) -> serde_json::Value {
+        let null = serde_json::Value::Null;
+        let json = |position: usize| self.graph.json(position).unwrap_or(&null);
+        let output_type = |position: usize| json(position).get("outputType").unwrap_or(&null);
+        let computing = nodes.iter().filter(|node| !matches!(self.graph.nodes[**node].kind, NodeKind::Exchange(_)));
+        let nodes = computing
+            .map(|&position| NodeText {
+                json: json(position),
+                inputs: &self.graph.nodes[position].inputs,
+                types: self.edges.inputs[position].iter().map(|input| output_type(*input)).collect(),
+            })
+            .collect();
+        spec::write(&SpecParts {
+            input: output_type(row_type),
+            input_form: stage.input_form(),
+            reads: &stage.reads,
+            nodes,
+            hosts: stage.hosts.iter().map(|(node, host)| (*node, host.pointer.as_str())).collect(),
+            exchange: stage.exchange.as_ref().map(|distribution: &Distribution| distribution),
+            output_form: stage.output,
+            writes: &stage.writes,
+            config: &self.graph.config,
+        })
+    }
+}
