@@ -224,9 +224,7 @@ public final class Parity {
                 Difference.check(title, changes, natively);
             } else {
                 Difference.check(
-                        title,
-                        MaterializedTable.of(changes, sink.isUpsert()),
-                        MaterializedTable.of(natively, sink.isUpsert()));
+                        title, sink.table().applyAll(changes).rows(), sink.table().applyAll(natively).rows());
             }
         });
     }

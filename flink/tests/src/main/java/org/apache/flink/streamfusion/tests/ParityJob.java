@@ -6,24 +6,19 @@ import org.apache.flink.streamfusion.tests.connector.ParityCollectFactory;
 import org.apache.flink.streamfusion.tests.connector.ParityValuesFactory;
 import org.apache.flink.table.api.StatementSet;
 import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
-import org.apache.flink.table.catalog.Column;
-import org.apache.flink.table.types.logical.LogicalType;
-import org.apache.flink.table.types.logical.utils.LogicalTypeUtils;
 
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.UUID;
 import java.util.function.Consumer;
 
 /** One execution of a parity test's statements on one engine. */
 final class ParityJob implements AutoCloseable {
-    static final String RESULT = "parity_result";
-
     private final StreamTableEnvironment environment;
-    private final Map<ParitySink, String> sinkIds = new LinkedHashMap<>();
+    private final Map<ParitySink, List<Change>> changelogs = new LinkedHashMap<>();
+    private final List<String> sinkIds = new ArrayList<>();
     private final List<String> dataIds = new ArrayList<>();
     private final StatementSet statements;
 
@@ -55,8 +50,8 @@ final class ParityJob implements AutoCloseable {
             if (head.startsWith("INSERT")) {
                 statements.addInsertSql(statement);
             } else if (head.startsWith("SELECT") || head.startsWith("WITH") || head.startsWith("(")) {
-                createSink(sinkOf(statement, keys));
-                statements.addInsertSql("INSERT INTO " + RESULT + " " + statement);
+                createSink(SelectSink.of(environment.sqlQuery(statement), keys));
+                statements.addInsertSql("INSERT INTO " + SelectSink.NAME + " " + statement);
             } else {
                 environment.executeSql(statement);
             }
@@ -64,24 +59,11 @@ final class ParityJob implements AutoCloseable {
     }
 
     private void createSink(ParitySink sink) {
-        String id = UUID.randomUUID().toString();
-        ParityCollectFactory.register(id);
-        sinkIds.put(sink, id);
+        List<Change> changes = new ArrayList<>();
+        String id = ParityCollectFactory.register(changes::add);
+        changelogs.put(sink, changes);
+        sinkIds.add(id);
         environment.executeSql(sink.createTable(id));
-    }
-
-    private ParitySink sinkOf(String select, Set<String> keys) {
-        List<String> columns = new ArrayList<>();
-        for (Column column : environment.sqlQuery(select).getResolvedSchema().getColumns()) {
-            LogicalType type = LogicalTypeUtils.removeTimeAttributes(column.getDataType().getLogicalType());
-            boolean key = keys.contains(column.getName());
-            columns.add("`" + column.getName() + "` " + type.copy(!key && type.isNullable()).asSerializableString());
-        }
-        if (!keys.isEmpty()) {
-            columns.add("PRIMARY KEY (`" + String.join("`, `", keys) + "`) NOT ENFORCED");
-        }
-        String kinds = keys.isEmpty() ? ParitySink.ALL_KINDS : ParitySink.UPSERT_KINDS;
-        return new ParitySink(RESULT, String.join(", ", columns), kinds);
     }
 
     PlanReport explain() {
@@ -91,13 +73,12 @@ final class ParityJob implements AutoCloseable {
     /** Runs the job to its end; the changelog of each sink. */
     Map<ParitySink, List<Change>> execute() throws Exception {
         statements.execute().await();
-        Map<ParitySink, List<Change>> changelogs = new LinkedHashMap<>();
-        sinkIds.forEach((sink, id) -> changelogs.put(sink, ParityCollectFactory.take(id)));
         return changelogs;
     }
 
     @Override
     public void close() {
         dataIds.forEach(ParityValuesFactory::unregister);
+        sinkIds.forEach(ParityCollectFactory::unregister);
     }
 }

@@ -13,8 +13,9 @@ record ParitySink(String name, String columns, String kinds) {
     static final String ALL_KINDS = "+I,-U,+U,-D";
     static final String UPSERT_KINDS = "+I,+U,-D";
 
-    boolean isUpsert() {
-        return kinds.equals(UPSERT_KINDS);
+    /** An empty table that the changelog of this sink can be applied to. */
+    MaterializedTable table() {
+        return kinds.equals(UPSERT_KINDS) ? MaterializedTable.ofUpserts() : MaterializedTable.ofRetractions();
     }
 
     String createTable(String sinkId) {

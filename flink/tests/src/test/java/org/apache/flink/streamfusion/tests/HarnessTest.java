@@ -53,7 +53,7 @@ class HarnessTest {
                 new Change(RowKind.INSERT, "[]", "(1)"),
                 new Change(RowKind.DELETE, "[]", "(1)"),
                 new Change(RowKind.UPDATE_BEFORE, "[]", "(2)"));
-        assertThat(MaterializedTable.of(changelog, false)).containsExactly("(1)", "missing (2)");
+        assertThat(MaterializedTable.ofRetractions().applyAll(changelog).rows()).containsExactly("(1)", "missing (2)");
     }
 
     @Test

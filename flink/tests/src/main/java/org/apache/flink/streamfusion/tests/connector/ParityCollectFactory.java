@@ -14,13 +14,14 @@ import org.apache.flink.table.factories.FactoryUtil;
 import org.apache.flink.table.types.logical.RowType;
 
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
 
-/** The sink of parity tests: keeps the changelog that it receives, in order, in this JVM. */
+/** The sink of parity tests: hands the changelog that it receives to a collector in this JVM. */
 public final class ParityCollectFactory implements DynamicTableSinkFactory {
     public static final String IDENTIFIER = "parity-collect";
 
@@ -28,16 +29,21 @@ public final class ParityCollectFactory implements DynamicTableSinkFactory {
     private static final ConfigOption<String> CHANGELOG =
             ConfigOptions.key("changelog").stringType().defaultValue("+I,-U,+U,-D");
 
-    private static final Map<String, List<Change>> COLLECTED = new ConcurrentHashMap<>();
+    private static final Map<String, Consumer<Change>> COLLECTORS = new ConcurrentHashMap<>();
 
-    /** Starts collecting under an id. */
-    public static void register(String id) {
-        COLLECTED.put(id, Collections.synchronizedList(new ArrayList<>()));
+    /**
+     * Hands every change that a sink with the returned id receives to the collector, of all subtasks one at a time and
+     * of each subtask in order.
+     */
+    public static String register(Consumer<Change> collector) {
+        String id = UUID.randomUUID().toString();
+        COLLECTORS.put(id, collector);
+        return id;
     }
 
-    /** Ends collecting under an id and returns what came, per subtask in order. */
-    public static List<Change> take(String id) {
-        return List.copyOf(COLLECTED.remove(id));
+    /** Forgets what {@link #register} returned the id of. */
+    public static void unregister(String id) {
+        COLLECTORS.remove(id);
     }
 
     @Override
@@ -94,22 +100,25 @@ public final class ParityCollectFactory implements DynamicTableSinkFactory {
 
         @Override
         public SinkWriter<RowData> createWriter(WriterInitContext context) {
-            List<Change> changes = COLLECTED.get(id);
-            if (changes == null) {
+            Consumer<Change> consumer = COLLECTORS.get(id);
+            if (consumer == null) {
                 throw new IllegalStateException("Nobody collects under " + id);
             }
-            return new Writer(this, changes);
+            return new Writer(this, consumer);
         }
     }
 
-    private record Writer(Collector collector, List<Change> changes) implements SinkWriter<RowData> {
+    private record Writer(Collector collector, Consumer<Change> consumer) implements SinkWriter<RowData> {
         @Override
         public void write(RowData row, Context context) {
             List<String> key = new ArrayList<>();
             for (int field : collector.keyFields()) {
                 key.add(RowText.ofField(row, collector.type(), field));
             }
-            changes.add(new Change(row.getRowKind(), key.toString(), RowText.ofRow(row, collector.type())));
+            Change change = new Change(row.getRowKind(), key.toString(), RowText.ofRow(row, collector.type()));
+            synchronized (consumer) {
+                consumer.accept(change);
+            }
         }
 
         @Override
