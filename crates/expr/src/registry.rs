@@ -65,7 +65,13 @@ impl fmt::Debug for Kernel {
 pub type Lookup = fn(name: &str, operands: &[Rex], ty: &LogicalType) -> Option<Result<Kernel, Reason>>;
 
 /// All function modules.
-const LOOKUPS: &[Lookup] = &[functions::logic::lookup];
+const LOOKUPS: &[Lookup] = &[
+    functions::logic::lookup,
+    functions::compare::lookup,
+    functions::arithmetic::lookup,
+    functions::math::lookup,
+    functions::cast::lookup,
+];
 
 /// The kernel of a built-in, or why there is none.
 pub fn lookup(name: &str, version: u32, operands: &[Rex], ty: &LogicalType) -> Result<Kernel, Reason> {

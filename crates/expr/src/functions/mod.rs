@@ -2,5 +2,11 @@
 //!
 //! A module's `lookup` (see [`crate::registry::Lookup`]) is the only way in.
 
+pub mod arithmetic;
+pub mod cast;
+pub mod compare;
+pub mod convert;
+pub mod decimal;
 pub mod logic;
+pub mod math;
 pub mod search;
