@@ -120,7 +120,7 @@ final class NativeStreamPlanner extends StreamPlanner {
             return Optional.empty();
         }
         try {
-            return plan(graph);
+            return Optional.of(plan(graph));
         } catch (Exception | LinkageError e) {
             explanation = "The job runs on stock Flink: native planning failed with " + e + System.lineSeparator();
             LOG.warn("StreamFusion could not plan the job, which runs on stock Flink", e);
@@ -128,7 +128,7 @@ final class NativeStreamPlanner extends StreamPlanner {
         }
     }
 
-    private Optional<GraphSplice> plan(ExecNodeGraph graph) throws Exception {
+    private GraphSplice plan(ExecNodeGraph graph) throws Exception {
         final SerdeContext serdeContext = createSerdeContext();
         final TableConfig config = getTableConfig();
         final StreamExecutionEnvironment environment = environment();
@@ -140,15 +140,13 @@ final class NativeStreamPlanner extends StreamPlanner {
                         config.toMap(),
                         takesCheckpoints(environment, config));
         final PlanResponse response = PlanResponse.parse(service.plan(request.text()));
-        explanation = response.explanation();
-        LOG.info("StreamFusion: {}", response.summary());
-        if (response.stages().isEmpty()) {
-            return Optional.empty();
-        }
         final HostCompiler hosts =
                 new HostCompiler(CompiledPlanSerdeUtil.createJsonObjectReader(serdeContext), config, classLoader);
         final StageNodes stageNodes = new StageNodes(request, hosts, batchLimits(environment, config), origin);
-        return Optional.of(GraphSplice.open(graph, request, response, stageNodes.build(response)));
+        final GraphSplice splice = GraphSplice.open(graph, request, response, stageNodes.build(response));
+        explanation = response.explanation();
+        LOG.info("StreamFusion: {}", response.summary());
+        return splice;
     }
 
     private static boolean takesCheckpoints(StreamExecutionEnvironment environment, ReadableConfig config) {

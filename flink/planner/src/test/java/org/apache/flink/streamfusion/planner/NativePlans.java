@@ -1,0 +1,65 @@
+package org.apache.flink.streamfusion.planner;
+
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessingException;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
+
+/** Answers in the form that Rust gives them. Their stages can be planned, not run. */
+final class NativePlans {
+
+    static final String EXPLANATION = "the native part\n";
+
+    private NativePlans() {}
+
+    /** Source, then calc and exchange in one stage, then the aggregate in another, then the sink. */
+    static String aggregateInTwoStages(String request) {
+        final int[] id = ids(request);
+        return response(
+                """
+                {"id": 0, "nodes": [%d, %d], "anchor": %d, "inputs": [{"node": %d, "stage": null}], "rowType": %d,
+                 "output": "batches", "exchange": {"keys": [0]}, "entry": [{}, {}, null, null], "hosts": [], "spec": "s0"},
+                {"id": 1, "nodes": [%d], "anchor": %d, "inputs": [{"node": %d, "stage": 0}], "rowType": %d,
+                 "output": "rows", "exchange": null, "entry": [null, null], "hosts": [], "spec": "s1"}
+                """
+                        .formatted(id[1], id[2], id[1], id[0], id[0], id[3], id[3], id[2], id[2]));
+    }
+
+    /** Source, then a calc with the projections at {@code pointers} in the JVM, then the sink. */
+    static String calcWithHosts(String request, String... hosts) {
+        final int[] id = ids(request);
+        final String hostList = String.join(", ", hosts).replace("NODE", Integer.toString(id[1]));
+        return response(
+                """
+                {"id": 0, "nodes": [%d], "anchor": %d, "inputs": [{"node": %d, "stage": null}], "rowType": %d,
+                 "output": "rows", "exchange": null, "entry": [{}, {}, {}, null], "hosts": [%s], "spec": "s0"}
+                """
+                        .formatted(id[1], id[1], id[0], id[0], hostList));
+    }
+
+    /** One stage with the given beginning. */
+    static String stage(String fields) {
+        return response(
+                "{\"id\": 0, " + fields + ", \"rowType\": 1, \"output\": \"rows\", \"exchange\": null, \"entry\": [],"
+                        + " \"hosts\": [], \"spec\": \"\"}");
+    }
+
+    static String response(String stages) {
+        return "{\"summary\": \"some nodes run natively\", \"explain\": \"the native part\\n\", \"nodes\": [], \"stages\": ["
+                + stages
+                + "]}";
+    }
+
+    /** The ids of the nodes of a request in its order. */
+    private static int[] ids(String request) {
+        try {
+            final JsonNode nodes = new ObjectMapper().readTree(request).get("nodes");
+            final int[] ids = new int[nodes.size()];
+            for (int i = 0; i < ids.length; i++) {
+                ids[i] = nodes.get(i).get("id").asInt();
+            }
+            return ids;
+        } catch (JsonProcessingException e) {
+            throw new IllegalArgumentException(e);
+        }
+    }
+}

@@ -1,0 +1,226 @@
+package org.apache.flink.streamfusion.planner;
+
+import org.apache.flink.api.common.ExecutionConfig;
+import org.apache.flink.api.common.TaskInfoImpl;
+import org.apache.flink.api.common.functions.DefaultOpenContext;
+import org.apache.flink.api.common.functions.FlatMapFunction;
+import org.apache.flink.api.common.functions.RuntimeContext;
+import org.apache.flink.api.common.functions.util.FunctionUtils;
+import org.apache.flink.api.common.functions.util.ListCollector;
+import org.apache.flink.api.common.functions.util.RuntimeUDFContext;
+import org.apache.flink.api.dag.Transformation;
+import org.apache.flink.metrics.groups.UnregisteredMetricsGroup;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
+import org.apache.flink.streamfusion.runtime.HostFunction;
+import org.apache.flink.streamfusion.runtime.NativeBatchTypeInfo;
+import org.apache.flink.streamfusion.runtime.NativeKeyGroupPartitioner;
+import org.apache.flink.streamfusion.runtime.NativeStageOperatorFactory;
+import org.apache.flink.streaming.api.transformations.OneInputTransformation;
+import org.apache.flink.streaming.api.transformations.PartitionTransformation;
+import org.apache.flink.table.api.PlanReference;
+import org.apache.flink.table.api.internal.TableEnvironmentImpl;
+import org.apache.flink.table.data.GenericRowData;
+import org.apache.flink.table.data.RowData;
+import org.apache.flink.table.data.StringData;
+import org.apache.flink.table.functions.ScalarFunction;
+import org.apache.flink.table.operations.ModifyOperation;
+import org.apache.flink.table.operations.Operation;
+import org.apache.flink.table.planner.delegation.PlannerBase;
+import org.apache.flink.table.planner.plan.nodes.exec.serde.CompiledPlanSerdeUtil;
+import org.apache.flink.table.types.logical.BigIntType;
+import org.apache.flink.table.types.logical.RowType;
+import org.apache.flink.table.types.logical.TimestampType;
+import org.apache.flink.table.types.logical.VarCharType;
+import org.apache.flink.util.InstantiationUtil;
+
+import org.junit.jupiter.api.Test;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+/** What becomes of the answer: transformations in the right shape, and compiled expressions. */
+class StageTranslationTest {
+
+    private static final String AGGREGATE =
+            "INSERT INTO totals SELECT auction, SUM(price) FROM bids WHERE price > 10 GROUP BY auction";
+    private static final String TOTAL =
+            "INSERT INTO totals SELECT MAX(auction), SUM(price) FROM bids WHERE price > 10";
+
+    private static final RowType BIDS =
+            RowType.of(new BigIntType(), new BigIntType(), VarCharType.STRING_TYPE, new TimestampType(3));
+
+    /** Shows that a user function is found again. */
+    public static final class Twice extends ScalarFunction {
+        private static final long serialVersionUID = 1L;
+
+        public Long eval(Long value) {
+            return value == null ? null : 2 * value;
+        }
+    }
+
+    @Test
+    void keyed_aggregate_becomes_two_operators_with_a_keyed_exchange_between() {
+        final TestSession session = TestSession.with(new FixedPlanService().answer(NativePlans::aggregateInTwoStages));
+        final OneInputTransformation<?, ?> aggregate = nativeOperators(session, AGGREGATE).get(0);
+        final PartitionTransformation<?> exchange = (PartitionTransformation<?>) aggregate.getInputs().get(0);
+        final OneInputTransformation<?, ?> calc = (OneInputTransformation<?, ?>) exchange.getInputs().get(0);
+
+        assertThat(exchange.getPartitioner()).isInstanceOf(NativeKeyGroupPartitioner.class);
+        assertThat(calc.getOutputType()).isEqualTo(NativeBatchTypeInfo.INSTANCE);
+        assertThat(calc.getOperatorFactory()).isInstanceOf(NativeStageOperatorFactory.class);
+        assertThat(aggregate.getName()).startsWith("GroupAggregate[");
+        assertThat(calc.getDescription()).contains("Native(Calc(select=").contains(" -> Exchange(distribution=[hash[");
+        assertThat(aggregate.getMaxParallelism()).isEqualTo(-1);
+    }
+
+    @Test
+    void operator_behind_a_singleton_exchange_runs_once() {
+        final FixedPlanService service =
+                new FixedPlanService()
+                        .answer(request -> NativePlans.aggregateInTwoStages(request).replace("[0]}", "[]}"));
+        final TestSession session = TestSession.with(service);
+        session.environment().setParallelism(4);
+        final OneInputTransformation<?, ?> aggregate = nativeOperators(session, TOTAL).get(0);
+
+        assertThat(aggregate.getParallelism()).isEqualTo(1);
+        assertThat(aggregate.getMaxParallelism()).isEqualTo(1);
+        assertThat(aggregate.getInputs().get(0).getInputs().get(0).getParallelism()).isEqualTo(4);
+    }
+
+    @Test
+    void compiled_plan_keeps_the_uid_of_the_anchor() throws Exception {
+        final var stock = TestSession.create(new StockPlannerFactory());
+        final var accelerated =
+                TestSession.with(new FixedPlanService().answer(NativePlans::aggregateInTwoStages));
+        final List<String> stockUids = uids(stock, stock.tables().compilePlanSql(AGGREGATE).asJsonString());
+        final List<String> uids = uids(accelerated, stock.tables().compilePlanSql(AGGREGATE).asJsonString());
+
+        assertThat(uids).hasSameSizeAs(stockUids).isNotEmpty();
+        assertThat(uids.get(0)).matches("\\d+_group-aggregate");
+    }
+
+    @Test
+    void graph_is_restored_when_flink_fails_to_translate() {
+        final FixedPlanService service = new FixedPlanService().answer(NativePlans::aggregateInTwoStages);
+        final TestSession session = TestSession.with(service);
+        session.tables().getConfig().set("table.exec.sink.keyed-shuffle", "AUTO");
+        session.tables().executeSql("CREATE TABLE broken (auction BIGINT, total BIGINT) WITH ('connector' = 'none')");
+
+        assertThatThrownBy(
+                        () ->
+                                session.tables()
+                                        .explainSql("INSERT INTO broken SELECT auction, SUM(price) FROM bids GROUP BY auction"))
+                .hasStackTraceContaining("Could not find any factory for identifier 'none'");
+    }
+
+    @Test
+    void host_expressions_are_compiled_by_flink_and_survive_serialization() throws Exception {
+        final List<String> expressions = new ArrayList<>();
+        final FixedPlanService service =
+                new FixedPlanService()
+                        .answer(
+                                request -> {
+                                    expressions.add(request);
+                                    return FixedPlanService.NOTHING_NATIVE;
+                                });
+        final TestSession session = TestSession.with(service);
+        session.tables().createTemporarySystemFunction("twice", Twice.class);
+        session.tables()
+                .explainSql("INSERT INTO texts SELECT twice(auction), CONCAT(LOWER(channel), CAST(price AS STRING)) FROM bids");
+
+        final JsonNode calc = new ObjectMapper().readTree(expressions.get(0)).at("/nodes/1");
+        final PlannerBase planner = (PlannerBase) session.planner();
+        final HostCompiler compiler =
+                new HostCompiler(
+                        CompiledPlanSerdeUtil.createJsonObjectReader(planner.createSerdeContext()),
+                        session.tables().getConfig(),
+                        getClass().getClassLoader());
+        final HostFunction twice =
+                compiler.compile(new PlanResponse.Host(1, "/projection/0", List.of(0), "t"), calc, bids(calc));
+        final HostFunction text =
+                compiler.compile(new PlanResponse.Host(1, "/projection/1", List.of(1, 2), "u"), calc, bids(calc));
+        final RowData bid = GenericRowData.of(21L, 7L, StringData.fromString("WEB"), null);
+        final RowData nulls = GenericRowData.of(null, null, null, null);
+
+        assertThat(call(twice, bid).getLong(0)).isEqualTo(42L);
+        assertThat(call(twice, nulls).isNullAt(0)).isTrue();
+        assertThat(call(text, bid).getString(0)).hasToString("web7");
+        assertThat(text.outputType().asSummaryString()).isEqualTo("STRING");
+        assertThat(text.inputs()).containsExactly(1, 2);
+        assertThat(text.outputSpec()).isEqualTo("u");
+    }
+
+    @Test
+    void host_expressions_become_part_of_the_stage() {
+        final String host = "{\"node\": NODE, \"pointer\": \"/projection/1\", \"inputs\": [2], \"spec\": \"\"}";
+        final FixedPlanService service =
+                new FixedPlanService().answer(request -> NativePlans.calcWithHosts(request, host));
+        final TestSession session = TestSession.with(service);
+
+        assertThat(nativeOperators(session, "INSERT INTO texts SELECT auction, LOWER(channel) FROM bids")).hasSize(1);
+    }
+
+    private static RowType bids(JsonNode calc) {
+        assertThat(calc.get("type").asText()).isEqualTo("stream-exec-calc_1");
+        return BIDS;
+    }
+
+    private static RowData call(HostFunction host, RowData row) throws Exception {
+        final HostFunction shipped = InstantiationUtil.clone(host);
+        final FlatMapFunction<RowData, RowData> function =
+                shipped.function().newInstance(StageTranslationTest.class.getClassLoader());
+        final List<RowData> out = new ArrayList<>();
+        FunctionUtils.setFunctionRuntimeContext(function, runtimeContext());
+        FunctionUtils.openFunction(function, DefaultOpenContext.INSTANCE);
+        function.flatMap(row, new ListCollector<>(out));
+        assertThat(out).hasSize(1);
+        return out.get(0);
+    }
+
+    private static RuntimeContext runtimeContext() {
+        return new RuntimeUDFContext(
+                new TaskInfoImpl("test", 1, 0, 1, 0),
+                StageTranslationTest.class.getClassLoader(),
+                new ExecutionConfig(),
+                Map.of(),
+                Map.of(),
+                UnregisteredMetricsGroup.createOperatorMetricGroup());
+    }
+
+    private static List<String> uids(TestSession session, String plan) throws Exception {
+        final var internal = session.planner().loadPlan(PlanReference.fromJsonString(plan));
+        final List<String> uids = new ArrayList<>();
+        session.planner()
+                .translatePlan(internal)
+                .forEach(
+                        sink ->
+                                sink.getTransitivePredecessors().stream()
+                                        .filter(t -> t.getName().contains("GroupAggregate"))
+                                        .map(Transformation::getUid)
+                                        .forEach(uids::add));
+        return uids;
+    }
+
+    /** The operators of native stages, those next to the sink first. */
+    private static List<OneInputTransformation<?, ?>> nativeOperators(TestSession session, String sql) {
+        final List<Operation> operations = ((TableEnvironmentImpl) session.tables()).getParser().parse(sql);
+        final List<Transformation<?>> sinks =
+                session.planner().translate(List.of((ModifyOperation) operations.get(0)));
+        final List<OneInputTransformation<?, ?>> found = new ArrayList<>();
+        final List<Transformation<?>> open = new ArrayList<>(sinks);
+        while (!open.isEmpty()) {
+            final Transformation<?> next = open.remove(0);
+            if (next instanceof OneInputTransformation<?, ?> one
+                    && one.getOperatorFactory() instanceof NativeStageOperatorFactory) {
+                found.add(one);
+            }
+            open.addAll(next.getInputs());
+        }
+        return found;
+    }
+}
