@@ -15,7 +15,7 @@
 //! | 24 | t | tree: one bit per column, LSB first, depth first: 1 = the column is of Arrow type Null and has no children here |
 //! | | | zeros up to a multiple of 8 |
 //! | .. | m | Arrow IPC message (flatbuffer) with a RecordBatch header; m is a multiple of 8 |
-//! | .. | b | the message's body, uncompressed |
+//! | .. | b | the message's body, uncompressed; its buffers are aligned to 16 |
 //!
 //! The frame ends with the body. Row kinds are one more UInt8 column behind the others, without NULLs.
 //!
@@ -43,6 +43,8 @@ const HAS_KINDS: u8 = 1;
 const HAS_KEY_GROUP: u8 = 2;
 /// Alignment of the parts of a frame.
 const ALIGNMENT: usize = 8;
+/// Alignment of buffers in the body: enough for 16-byte values.
+const BODY_ALIGNMENT: usize = 16;
 
 /// What a frame says about its batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

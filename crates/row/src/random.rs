@@ -149,7 +149,8 @@ pub(crate) fn column(ty: &LogicalType, rows: usize, absent: bool, random: &mut R
             Arc::new(values!(BinaryArray, (0..random.below(20)).map(|_| random.next() as u8).collect::<Vec<_>>()))
         }
         DataType::Decimal128(precision, scale) => {
-            let bound = 10i128.pow(u32::from(*precision).min(29));
+            // nanoseconds: what an i64 of milliseconds holds
+            let bound = if *scale == 9 { 10i128.pow(24) } else { 10i128.pow(u32::from(*precision).min(29)) };
             let values = values!(Decimal128Array, i128::from(random.i64()) * i128::from(random.i64()) % bound);
             Arc::new(values.with_precision_and_scale(*precision, *scale).unwrap())
         }

@@ -104,7 +104,8 @@ fn keys_have_flinks_bytes_hash_and_key_group() {
 #[test]
 fn the_null_word_grows_at_57_fields() {
     let types = vec![ty(TypeKind::Integer); 57];
-    let mut columns: Vec<ArrayRef> = vec![Arc::new(Int32Array::from(vec![0])); 56];
+    let zero: ArrayRef = Arc::new(Int32Array::from(vec![0]));
+    let mut columns = vec![zero; 56];
     columns.push(Arc::new(Int32Array::from(vec![None])));
     let mut rows = KeyRows::new();
     encoder(&types).encode(&columns, 1, &mut rows).unwrap();

@@ -1,6 +1,7 @@
 //! Reads frames, trusting nothing.
 
 use std::collections::HashMap;
+use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use arrow::array::AsArray;
@@ -10,7 +11,7 @@ use arrow_ipc::reader::RecordBatchDecoder;
 use arrow_ipc::{MessageHeader, MetadataVersion, RecordBatch, root_as_message};
 use streamfusion_plan::types::LogicalType;
 
-use super::{ALIGNMENT, FrameError, FrameInfo, HAS_KEY_GROUP, HAS_KINDS, HEADER_BYTES, MAGIC, VERSION};
+use super::{ALIGNMENT, BODY_ALIGNMENT, FrameError, FrameInfo, HAS_KEY_GROUP, HAS_KINDS, HEADER_BYTES, MAGIC, VERSION};
 use crate::batch::Batch;
 use crate::hash::KeyGroup;
 use crate::types::arrow_type;
@@ -153,7 +154,7 @@ fn read_message(
     Ok(decoder.read_record_batch()?)
 }
 
-/// Arrow's decoder panics where a buffer lies outside of the body or is too short for its column: so neither may happen.
+/// Arrow's decoder panics where a buffer lies outside of the body or does not have its column's length: so neither may happen.
 fn check_buffers(batch: &RecordBatch<'_>, body: usize, rows: u32, schema: &Schema) -> Result<(), FrameError> {
     let malformed = |what| FrameError::Message { what };
     if batch.length() != i64::from(rows) {
@@ -169,10 +170,13 @@ fn check_buffers(batch: &RecordBatch<'_>, body: usize, rows: u32, schema: &Schem
     for buffer in &buffers {
         let (offset, length) = (usize::try_from(buffer.offset()), usize::try_from(buffer.length()));
         match (offset, length) {
-            (Ok(offset), Ok(length)) if offset.checked_add(length).is_some_and(|end| end <= body) => {
+            (Ok(offset), Ok(length))
+                if offset.is_multiple_of(BODY_ALIGNMENT)
+                    && offset.checked_add(length).is_some_and(|end| end <= body) =>
+            {
                 lengths.push(length);
             }
-            _ => return Err(malformed("a buffer outside of the body")),
+            _ => return Err(malformed("a buffer outside of the body, or between its places")),
         }
     }
     let mut shape = Shape { rows: rows as usize, nodes: nodes.iter(), lengths: lengths.into_iter() };
@@ -207,23 +211,28 @@ impl<'a, N: Iterator<Item = &'a arrow_ipc::FieldNode>> Shape<N> {
             return Ok(());
         }
         let bitmap = self.rows.div_ceil(8);
-        self.buffer(if nulls > 0 { bitmap } else { 0 })?;
+        // bitmaps may be padded; without NULLs there may be none
+        self.buffer(if nulls > 0 { bitmap } else { 0 }..)?;
         match field.data_type() {
-            DataType::Boolean => self.buffer(bitmap),
+            DataType::Boolean => self.buffer(bitmap..),
             DataType::Utf8 | DataType::Binary => {
-                self.buffer(4 * (self.rows + 1))?;
-                self.buffer(0)
+                let offsets = 4 * (self.rows + 1);
+                self.buffer(offsets..=offsets)?;
+                self.buffer(0..)
             }
             DataType::Struct(children) => children.iter().try_for_each(|child| self.check(child)),
-            ty => self.buffer(self.rows * ty.primitive_width().ok_or_else(|| malformed("an unknown type"))?),
+            ty => {
+                let values = self.rows * ty.primitive_width().ok_or_else(|| malformed("an unknown type"))?;
+                self.buffer(values..=values)
+            }
         }
     }
 
-    /// The next buffer must have at least `expected` bytes.
-    fn buffer(&mut self, expected: usize) -> Result<(), FrameError> {
+    /// The next buffer must have so many bytes.
+    fn buffer(&mut self, expected: impl RangeBounds<usize>) -> Result<(), FrameError> {
         match self.lengths.next() {
-            Some(length) if length >= expected => Ok(()),
-            Some(_) => Err(FrameError::Message { what: "a buffer that is too short" }),
+            Some(length) if expected.contains(&length) => Ok(()),
+            Some(_) => Err(FrameError::Message { what: "a buffer of another length" }),
             None => Err(FrameError::Message { what: "fewer buffers than the row type has" }),
         }
     }

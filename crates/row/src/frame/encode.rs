@@ -7,11 +7,8 @@ use arrow::datatypes::{DataType, Field, Schema};
 use arrow_ipc::MetadataVersion;
 use arrow_ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
 
-use super::{ALIGNMENT, FrameError, HAS_KEY_GROUP, HAS_KINDS, HEADER_BYTES, MAGIC, VERSION};
+use super::{ALIGNMENT, BODY_ALIGNMENT, FrameError, HAS_KEY_GROUP, HAS_KINDS, HEADER_BYTES, MAGIC, VERSION};
 use crate::batch::Batch;
-
-/// Alignment of buffers in the body: enough for 16-byte values.
-const BODY_ALIGNMENT: usize = 16;
 
 /// The frame of a batch. Errors if the batch has 2^32 rows or bytes, or a column that no Flink type lies in.
 pub fn encode(batch: &Batch) -> Result<Vec<u8>, FrameError> {
