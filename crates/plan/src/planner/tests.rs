@@ -465,6 +465,16 @@ fn the_switch_turns_everything_off() -> TestResult {
 }
 
 #[test]
+fn islands_are_not_weighed_if_the_session_says_so() -> TestResult {
+    let own = json!({"projection": [column(0, "BIGINT")], "condition": null});
+    let mut json = request(vec![source(1, PAIR), node(2, "calc", "ROW<`k` BIGINT>", own, &[1]), sink(3, 2)]);
+    assert!(plan_request(&json, &Engine::default())?.stages.is_empty());
+    json["config"] = json!({"streamfusion.islands.weigh": "false"});
+    assert_eq!(shorts(&plan_request(&json, &Engine::default())?), ["rows of 1 -> [2] @2 -> rows"]);
+    Ok(())
+}
+
+#[test]
 fn a_job_with_checkpoints_keeps_state_and_its_exchange_on_flink() -> TestResult {
     let mut json = request(vec![source(1, PAIR), busy(2, 1), exchange(3, PAIR, &[0], 2), aggregate(4, 3), sink(5, 4)]);
     json["checkpointing"] = json!(true);

@@ -9,6 +9,9 @@ use crate::reason::Reason;
 use crate::rex::Rex;
 use crate::types::{LogicalType, TypeKind};
 
+/// Session option. `false` runs natively whatever can, for tests and measurements of small islands.
+const WEIGH: &str = "streamfusion.islands.weigh";
+
 /// Work of a call that touches text, bytes or decimals, in calls on values of fixed width.
 const HEAVY_CALL: usize = 4;
 
@@ -41,8 +44,11 @@ pub fn worth_it(island: &Island) -> Result<(), Reason> {
     }))
 }
 
-/// Leaves every island on Flink that is not worth it.
+/// Leaves every island on Flink that is not worth it, unless the session says that whatever can run natively shall.
 pub(super) fn weigh(graph: &Graph, edges: &Edges, live: &Live, decisions: &mut Decisions) {
+    if graph.config.get(WEIGH).is_some_and(|value| value.trim().eq_ignore_ascii_case("false")) {
+        return;
+    }
     let mut seen = vec![false; graph.nodes.len()];
     for start in 0..graph.nodes.len() {
         if seen[start] || decisions[start].is_err() {
