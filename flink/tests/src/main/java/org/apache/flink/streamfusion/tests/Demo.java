@@ -55,7 +55,7 @@ public final class Demo {
 
     private boolean run() throws Exception {
         PlanReport plan = explain();
-        out.println(plan.text());
+        out.println(plan.executionPlan());
 
         List<String> stock = rows(Engine.STOCK);
         List<String> natively = rows(Engine.NATIVE);

@@ -13,6 +13,9 @@ public enum Engine {
     /** Rows after which a batch is closed at the entry. */
     public static final String BATCH_MAX_ROWS = "streamfusion.batch.max-rows";
 
+    /** Whether small islands stay on Flink. */
+    public static final String ISLANDS_WEIGH = "streamfusion.islands.weigh";
+
     private final String enabled;
 
     Engine(String enabled) {

@@ -209,6 +209,7 @@ public final class Parity {
         Configuration configuration = new Configuration();
         engine.select(configuration);
         configuration.setString(Engine.BATCH_MAX_ROWS, Integer.toString(variant.batchMaxRows()));
+        configuration.setString(Engine.ISLANDS_WEIGH, "false");
         options.forEach(configuration::setString);
         return new ParityJob(
                 configuration, parallelism, setUp, inputs, variant.form(), sinks, keys, statements);

@@ -1,11 +1,19 @@
 package org.apache.flink.streamfusion.tests;
 
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /** Which nodes of a job run natively, read from what EXPLAIN tells a user. */
 record PlanReport(String text, List<Node> nodes) {
     private static final Set<String> END_OF_PLAN = Set.of("TableSourceScan", "DataStreamScan", "Values", "Sink");
+
+    private static final String SECTION = "== StreamFusion ==";
+    private static final Pattern NODE = Pattern.compile("\\s*\\d+  (native, stage \\d+|Flink)\\s+(\\w+).*");
+    private static final String REASON = "stays on Flink: ";
+    private static final String HOSTED = "in the JVM: ";
 
     /**
      * One node of the plan.
@@ -22,8 +30,39 @@ record PlanReport(String text, List<Node> nodes) {
         }
     }
 
+    /** Reads the section that StreamFusion adds to an explanation; no section, no native nodes. */
     static PlanReport parse(String explanation) {
-        return new PlanReport(explanation, List.of());
+        int start = explanation.indexOf(SECTION);
+        List<Node> nodes = new ArrayList<>();
+        if (start >= 0) {
+            explanation.substring(start).lines().forEach(line -> addLine(nodes, line));
+        }
+        return new PlanReport(explanation, nodes);
+    }
+
+    private static void addLine(List<Node> nodes, String line) {
+        Matcher node = NODE.matcher(line);
+        if (node.matches()) {
+            nodes.add(new Node(node.group(2), !node.group(1).equals("Flink"), new ArrayList<>(), new ArrayList<>()));
+            return;
+        }
+        String detail = line.strip();
+        if (detail.startsWith(REASON)) {
+            last(nodes).reasons().add(detail.substring(REASON.length()));
+        } else if (detail.startsWith(HOSTED)) {
+            String expression = detail.substring(HOSTED.length());
+            last(nodes).hosted().add(expression.substring(0, expression.indexOf(':')));
+        }
+    }
+
+    private static Node last(List<Node> nodes) {
+        return nodes.get(nodes.size() - 1);
+    }
+
+    /** The plan as it runs, without Flink's earlier forms of it. */
+    String executionPlan() {
+        int start = text.indexOf("== Optimized Execution Plan ==");
+        return start < 0 ? text : text.substring(start);
     }
 
     List<Node> nativeNodes() {
