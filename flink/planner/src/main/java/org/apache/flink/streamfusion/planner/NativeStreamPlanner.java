@@ -43,7 +43,6 @@ final class NativeStreamPlanner extends StreamPlanner {
     private final PlanService service;
     private Origin origin = Origin.STATEMENT;
     private String explanation = "";
-    private boolean unavailabilityReported;
 
     NativeStreamPlanner(
             Executor executor,
@@ -104,7 +103,7 @@ final class NativeStreamPlanner extends StreamPlanner {
                 : stock + System.lineSeparator() + "== StreamFusion ==" + System.lineSeparator() + explanation;
     }
 
-    /** Plans the graph and opens the splice, or says in the log and for EXPLAIN why the job runs on stock Flink. */
+    /** Plans the graph and opens the splice, or leaves the reason for EXPLAIN why the job runs on stock Flink. */
     private Optional<GraphSplice> splice(ExecNodeGraph graph) {
         explanation = "";
         if (!getTableConfig().get(StreamFusionOptions.ENABLED)) {
@@ -113,11 +112,7 @@ final class NativeStreamPlanner extends StreamPlanner {
         final Optional<String> unavailable = service.unavailableReason();
         if (unavailable.isPresent()) {
             explanation = "The job runs on stock Flink: " + unavailable.get() + System.lineSeparator();
-            if (!unavailabilityReported) {
-                unavailabilityReported = true;
-                LOG.warn("StreamFusion is off and jobs run on stock Flink: {}", unavailable.get());
-            }
-            return Optional.empty();
+            return Optional.empty(); // the library has logged it
         }
         try {
             return Optional.of(plan(graph));
