@@ -2,17 +2,26 @@ package org.apache.flink.streamfusion.planner;
 
 import org.apache.flink.api.common.functions.FlatMapFunction;
 import org.apache.flink.configuration.ReadableConfig;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessingException;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectReader;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectWriter;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ArrayNode;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.flink.streamfusion.runtime.HostFunction;
 import org.apache.flink.streamfusion.runtime.NativeException;
 import org.apache.flink.table.data.RowData;
 import org.apache.flink.table.planner.calcite.FlinkTypeFactory;
 import org.apache.flink.table.planner.codegen.LookupJoinCodeGenerator;
+import org.apache.flink.table.planner.plan.nodes.exec.serde.CompiledPlanSerdeUtil;
+import org.apache.flink.table.planner.plan.nodes.exec.serde.SerdeContext;
 import org.apache.flink.table.planner.utils.JavaScalaConversionUtil;
 import org.apache.flink.table.runtime.generated.GeneratedFunction;
 import org.apache.flink.table.types.logical.LogicalType;
+import org.apache.flink.table.types.logical.LogicalTypeRoot;
 import org.apache.flink.table.types.logical.RowType;
+import org.apache.flink.util.jackson.JacksonMapperFactory;
 
 import org.apache.calcite.rex.RexNode;
 
@@ -27,18 +36,22 @@ import java.util.List;
  */
 final class HostCompiler {
 
+    private static final ObjectMapper MAPPER = JacksonMapperFactory.createObjectMapper();
+
     private final ObjectReader reader;
+    private final ObjectWriter writer;
     private final ReadableConfig config;
     private final ClassLoader classLoader;
 
     /**
      * Creates a compiler.
      *
-     * @param reader Flink's reader of compiled plans
+     * @param context of Flink's reader and writer of compiled plans
      * @param config the configuration of the session
      */
-    HostCompiler(ObjectReader reader, ReadableConfig config, ClassLoader classLoader) {
-        this.reader = reader;
+    HostCompiler(SerdeContext context, ReadableConfig config, ClassLoader classLoader) {
+        this.reader = CompiledPlanSerdeUtil.createJsonObjectReader(context);
+        this.writer = CompiledPlanSerdeUtil.createJsonObjectWriter(context);
         this.config = config;
         this.classLoader = classLoader;
     }
@@ -66,6 +79,25 @@ final class HostCompiler {
                         RowType.of(outputType),
                         inputType);
         final int[] inputs = host.inputs().stream().mapToInt(Integer::intValue).toArray();
-        return new HostFunction(function, inputType, inputs, outputType, host.spec());
+        return new HostFunction(function, inputType, inputs, outputType, resultSpec(RowType.of(outputType)));
+    }
+
+    /** Opens buffers for rows of a type, every field of which is written. */
+    private String resultSpec(RowType type) throws JsonProcessingException {
+        final ObjectNode spec = MAPPER.createObjectNode();
+        spec.set("input", MAPPER.readTree(writer.writeValueAsString(type)));
+        spec.set("reads", everyField(type));
+        return MAPPER.writeValueAsString(spec);
+    }
+
+    private static ArrayNode everyField(LogicalType row) {
+        final ArrayNode fields = MAPPER.createArrayNode();
+        for (LogicalType field : row.getChildren()) {
+            final ObjectNode read = fields.addObject();
+            if (field.is(LogicalTypeRoot.ROW)) {
+                read.set("children", everyField(field));
+            }
+        }
+        return fields;
     }
 }

@@ -135,8 +135,7 @@ final class NativeStreamPlanner extends StreamPlanner {
                         config.toMap(),
                         takesCheckpoints(environment, config));
         final PlanResponse response = PlanResponse.parse(service.plan(request.text()));
-        final HostCompiler hosts =
-                new HostCompiler(CompiledPlanSerdeUtil.createJsonObjectReader(serdeContext), config, classLoader);
+        final HostCompiler hosts = new HostCompiler(serdeContext, config, classLoader);
         final StageNodes stageNodes = new StageNodes(request, hosts, batchLimits(environment, config), origin);
         final GraphSplice splice = GraphSplice.open(graph, request, response, stageNodes.build(response));
         explanation = response.explanation();

@@ -54,7 +54,7 @@ record PlanResponse(String summary, String explanation, List<Stage> stages) {
     record Input(int node, Optional<Integer> stage) {}
 
     /** An expression that runs in the JVM: where it is in the JSON of its node, and which input fields it reads. */
-    record Host(int node, String pointer, List<Integer> inputs, String spec) {}
+    record Host(int node, String pointer, List<Integer> inputs) {}
 
     /** What a stage emits. */
     enum Output {
@@ -101,8 +101,7 @@ record PlanResponse(String summary, String explanation, List<Stage> stages) {
         return new Host(
                 json.required("node").asInt(),
                 json.required("pointer").asText(),
-                list(json.required("inputs"), JsonNode::asInt),
-                json.path("spec").asText(""));
+                list(json.required("inputs"), JsonNode::asInt));
     }
 
     private static Output output(String text) {

@@ -27,7 +27,6 @@ import org.apache.flink.table.functions.ScalarFunction;
 import org.apache.flink.table.operations.ModifyOperation;
 import org.apache.flink.table.operations.Operation;
 import org.apache.flink.table.planner.delegation.PlannerBase;
-import org.apache.flink.table.planner.plan.nodes.exec.serde.CompiledPlanSerdeUtil;
 import org.apache.flink.table.types.logical.BigIntType;
 import org.apache.flink.table.types.logical.RowType;
 import org.apache.flink.table.types.logical.TimestampType;
@@ -137,13 +136,13 @@ class StageTranslationTest {
         final PlannerBase planner = (PlannerBase) session.planner();
         final HostCompiler compiler =
                 new HostCompiler(
-                        CompiledPlanSerdeUtil.createJsonObjectReader(planner.createSerdeContext()),
+                        planner.createSerdeContext(),
                         session.tables().getConfig(),
                         getClass().getClassLoader());
         final HostFunction twice =
-                compiler.compile(new PlanResponse.Host(1, "/projection/0", List.of(0), "t"), calc, bids(calc));
+                compiler.compile(new PlanResponse.Host(1, "/projection/0", List.of(0)), calc, bids(calc));
         final HostFunction text =
-                compiler.compile(new PlanResponse.Host(1, "/projection/1", List.of(1, 2), "u"), calc, bids(calc));
+                compiler.compile(new PlanResponse.Host(1, "/projection/1", List.of(1, 2)), calc, bids(calc));
         final RowData bid = GenericRowData.of(21L, 7L, StringData.fromString("WEB"), null);
         final RowData nulls = GenericRowData.of(null, null, null, null);
 
@@ -152,12 +151,13 @@ class StageTranslationTest {
         assertThat(call(text, bid).getString(0)).hasToString("web7");
         assertThat(text.outputType().asSummaryString()).isEqualTo("STRING");
         assertThat(text.inputs()).containsExactly(1, 2);
-        assertThat(text.outputSpec()).isEqualTo("u");
+        assertThat(text.outputSpec())
+                .isEqualTo("{\"input\":\"ROW<`f0` VARCHAR(2147483647)>\",\"reads\":[{}]}");
     }
 
     @Test
     void host_expressions_become_part_of_the_stage() {
-        final String host = "{\"node\": NODE, \"pointer\": \"/projection/1\", \"inputs\": [2], \"spec\": \"\"}";
+        final String host = "{\"node\": NODE, \"pointer\": \"/projection/1\", \"inputs\": [2]}";
         final FixedPlanService service =
                 new FixedPlanService().answer(request -> NativePlans.calcWithHosts(request, host));
         final TestSession session = TestSession.with(service);
