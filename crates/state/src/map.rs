@@ -16,7 +16,9 @@ struct Entry<K, V> {
     slot: u32,
     previous: u32,
     next: u32,
-    key: Option<K>,
+    /// The hash in the table.
+    hash: u32,
+    key: K,
     value: V,
 }
 
@@ -30,7 +32,7 @@ pub struct MapTable<K, V> {
     positions: Slots,
 }
 
-impl<K: Clone, V: Clone + Default> Default for MapTable<K, V> {
+impl<K: Clone + Default, V: Clone + Default> Default for MapTable<K, V> {
     fn default() -> Self {
         Self { table: HashTable::new(), entries: PagedVec::new(), heads: PagedVec::new(), positions: Slots::default() }
     }
@@ -44,7 +46,7 @@ fn combine(slot: u32, hash: u64) -> u32 {
     short
 }
 
-impl<K: Clone, V: Clone + Default> MapTable<K, V> {
+impl<K: Clone + Default, V: Clone + Default> MapTable<K, V> {
     /// An empty table.
     pub fn new() -> Self {
         Self::default()
@@ -65,7 +67,7 @@ impl<K: Clone, V: Clone + Default> MapTable<K, V> {
         let is_entry = |candidate: &(u32, u32)| {
             candidate.0 == short && {
                 let entry = entries.get(candidate.1);
-                entry.slot == slot && entry.key.as_ref().is_some_and(&same)
+                entry.slot == slot && same(&entry.key)
             }
         };
         match self.table.entry(mix(u64::from(short)), is_entry, |entry| mix(u64::from(entry.0))) {
@@ -74,7 +76,7 @@ impl<K: Clone, V: Clone + Default> MapTable<K, V> {
                 let (position, unused) = self.positions.acquire("entries of keys")?;
                 self.heads.grow(slot as usize + 1, &NONE);
                 let head = std::mem::replace(self.heads.get_mut(slot), position);
-                let entry = Entry { slot, previous: NONE, next: head, key: Some(make()), value: V::default() };
+                let entry = Entry { slot, previous: NONE, next: head, hash: short, key: make(), value: V::default() };
                 if unused {
                     self.entries.push(entry);
                 } else {
@@ -101,8 +103,8 @@ impl<K: Clone, V: Clone + Default> MapTable<K, V> {
         &self.entries.get(position).value
     }
 
-    /// Removes the entry at `position`, whose key hashes to `hash`.
-    pub fn remove(&mut self, position: u32, hash: u64) {
+    /// Removes the entry at `position`.
+    pub fn remove(&mut self, position: u32) {
         let entry = self.entries.get(position);
         let (slot, previous, next) = (entry.slot, entry.previous, entry.next);
         if previous == NONE {
@@ -113,31 +115,28 @@ impl<K: Clone, V: Clone + Default> MapTable<K, V> {
         if next != NONE {
             self.entries.get_mut(next).previous = previous;
         }
-        self.forget(position, combine(slot, hash));
+        self.forget(position);
     }
 
-    /// Removes all entries of `slot`. `hash` tells the hash of a key.
-    pub fn clear(&mut self, slot: u32, hash: impl Fn(&K) -> u64) {
+    /// Removes all entries of `slot`.
+    pub fn clear(&mut self, slot: u32) {
         if slot as usize >= self.heads.len() {
             return;
         }
         let mut position = std::mem::replace(self.heads.get_mut(slot), NONE);
         while position != NONE {
-            let entry = self.entries.get(position);
-            let next = entry.next;
-            if let Some(key) = &entry.key {
-                let short = combine(slot, hash(key));
-                self.forget(position, short);
-            }
+            let next = self.entries.get(position).next;
+            self.forget(position);
             position = next;
         }
     }
 
-    fn forget(&mut self, position: u32, short: u32) {
-        if let Ok(found) = self.table.find_entry(mix(u64::from(short)), |entry| entry.1 == position) {
+    fn forget(&mut self, position: u32) {
+        let entry = self.entries.get_mut(position);
+        (entry.key, entry.value) = (K::default(), V::default());
+        if let Ok(found) = self.table.find_entry(mix(u64::from(entry.hash)), |entry| entry.1 == position) {
             found.remove();
         }
-        self.entries.get_mut(position).key = None;
         self.positions.release(position);
     }
 
@@ -178,10 +177,10 @@ mod tests {
                 *model.entry((slot, key)).or_default() += 1;
                 prop_assert_eq!(Some(table.value(position)), model.get(&(slot, key)));
                 if step == 0 {
-                    table.clear(slot, hash);
+                    table.clear(slot);
                     model.retain(|(other, _), _| *other != slot);
                 } else if step < 3 {
-                    table.remove(position, hash(&key));
+                    table.remove(position);
                     model.remove(&(slot, key));
                 }
                 prop_assert_eq!(table.len(), model.len());

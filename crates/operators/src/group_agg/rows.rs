@@ -1,0 +1,90 @@
+//! What one batch does to its groups: the rows by group, and what each row does.
+//!
+//! Everything that depends on the record count alone is decided here, once for all aggregates: which row is the first of
+//! its group, which one is its last and deletes it, and which retractions are ignored because their group does not exist.
+
+use streamfusion_row::{Batch, RowKind};
+
+use crate::OperatorError;
+
+/// The row is accumulated.
+pub(super) const ACCUMULATE: u8 = 1;
+/// The row is retracted.
+pub(super) const RETRACT: u8 = 2;
+/// The row creates its group.
+pub(super) const FIRST: u8 = 4;
+/// The row removes its group: the record count is 0 after it.
+pub(super) const EMPTY: u8 = 8;
+
+/// The rows of a batch by group. Groups are numbered per batch, in first-touch order.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    /// Number of the group of each row.
+    pub(super) groups: Vec<u32>,
+    /// Slot of each group.
+    pub(super) slots: Vec<u32>,
+    /// What each row does; 0 for a retraction that is ignored.
+    pub(super) actions: Vec<u8>,
+    /// Record count of each group: before the batch, then after it.
+    pub(super) counts: Vec<i64>,
+    /// One more than the highest slot in use.
+    pub(super) slot_bound: usize,
+}
+
+impl Rows {
+    /// The number of rows.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Counts records: fills in `actions` and brings `counts` up to date.
+    ///
+    /// Errors if a row retracts where the plan promises rows that insert only.
+    pub(super) fn count(&mut self, batch: &Batch, need_retraction: bool) -> Result<(), OperatorError> {
+        let groups = &self.groups;
+        let counts = &mut self.counts;
+        self.actions.clear();
+        match batch.kinds() {
+            None => self.actions.extend(groups.iter().map(|group| {
+                let count = &mut counts[*group as usize];
+                *count += 1;
+                if *count == 1 { ACCUMULATE | FIRST } else { ACCUMULATE }
+            })),
+            Some(kinds) => {
+                let kinds = kinds.values();
+                if !need_retraction && kinds.iter().any(|kind| !is_accumulate(*kind)) {
+                    return Err(OperatorError::UnexpectedRetraction);
+                }
+                self.actions.extend(groups.iter().zip(kinds.iter()).map(|(group, kind)| {
+                    let count = &mut counts[*group as usize];
+                    match (*count, is_accumulate(*kind)) {
+                        (0, true) => {
+                            *count = 1;
+                            ACCUMULATE | FIRST
+                        }
+                        (0, false) => 0, // retracts a row that was never seen
+                        (_, true) => {
+                            *count += 1;
+                            ACCUMULATE
+                        }
+                        (1, false) => {
+                            *count = 0;
+                            RETRACT | EMPTY
+                        }
+                        (_, false) => {
+                            *count -= 1;
+                            RETRACT
+                        }
+                    }
+                }));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[inline]
+fn is_accumulate(kind: u8) -> bool {
+    kind == RowKind::Insert as u8 || kind == RowKind::UpdateAfter as u8
+}

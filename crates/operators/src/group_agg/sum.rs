@@ -1,0 +1,110 @@
+//! SUM and $SUM0.
+//!
+//! Follows: SumAggFunction, SumWithRetractAggFunction, Sum0AggFunction, Flink 2.2. Differences: none.
+
+use std::marker::PhantomData;
+
+use super::fold::Function;
+use super::number::Number;
+
+/// SUM over rows that insert only. A decimal sum that outgrew 38 digits is NULL and starts anew with the next value.
+#[derive(Debug)]
+pub(super) struct Sum<T>(pub(super) PhantomData<T>);
+
+impl<T: Number> Function for Sum<T> {
+    type Input = T;
+    type Output = T;
+    type Accumulator = Option<T>;
+
+    fn create(&self) -> Option<T> {
+        None
+    }
+
+    #[inline]
+    fn accumulate(&self, sum: &mut Option<T>, value: T) {
+        *sum = match *sum {
+            None => Some(value),
+            Some(sum) => sum.plus(value),
+        };
+    }
+
+    #[inline]
+    fn retract(&self, sum: &mut Option<T>, value: T) {
+        *sum = sum.unwrap_or_default().minus(value);
+    }
+
+    #[inline]
+    fn value(&self, sum: &Option<T>) -> Option<T> {
+        *sum
+    }
+}
+
+/// SUM over rows that retract: NULL again when as many values were retracted as accumulated.
+#[derive(Debug)]
+pub(super) struct SumWithRetract<T>(pub(super) PhantomData<T>);
+
+/// A sum, and the accumulated values less the retracted ones.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CountedSum<T> {
+    sum: Option<T>,
+    count: i64,
+}
+
+impl<T: Number> Function for SumWithRetract<T> {
+    type Input = T;
+    type Output = T;
+    type Accumulator = CountedSum<T>;
+
+    fn create(&self) -> CountedSum<T> {
+        CountedSum { sum: None, count: 0 }
+    }
+
+    #[inline]
+    fn accumulate(&self, accumulator: &mut CountedSum<T>, value: T) {
+        accumulator.sum = match accumulator.sum {
+            None => Some(value),
+            Some(sum) => sum.plus(value),
+        };
+        accumulator.count += 1;
+    }
+
+    #[inline]
+    fn retract(&self, accumulator: &mut CountedSum<T>, value: T) {
+        accumulator.sum = accumulator.sum.unwrap_or_default().minus(value);
+        accumulator.count -= 1;
+    }
+
+    #[inline]
+    fn value(&self, accumulator: &CountedSum<T>) -> Option<T> {
+        accumulator.sum.filter(|_| accumulator.count != 0)
+    }
+}
+
+/// $SUM0: 0 without values. A decimal sum that outgrew 38 digits stays NULL.
+#[derive(Debug)]
+pub(super) struct Sum0<T>(pub(super) PhantomData<T>);
+
+impl<T: Number> Function for Sum0<T> {
+    type Input = T;
+    type Output = T;
+    type Accumulator = Option<T>;
+
+    fn create(&self) -> Option<T> {
+        Some(T::default())
+    }
+
+    #[inline]
+    fn accumulate(&self, sum: &mut Option<T>, value: T) {
+        *sum = sum.and_then(|sum| sum.plus(value));
+    }
+
+    #[inline]
+    fn retract(&self, sum: &mut Option<T>, value: T) {
+        *sum = sum.and_then(|sum| sum.minus(value));
+    }
+
+    #[inline]
+    fn value(&self, sum: &Option<T>) -> Option<T> {
+        *sum
+    }
+}
