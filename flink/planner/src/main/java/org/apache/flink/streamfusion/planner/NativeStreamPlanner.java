@@ -150,7 +150,7 @@ final class NativeStreamPlanner extends StreamPlanner {
 
     private static BatchLimits batchLimits(StreamExecutionEnvironment environment, ReadableConfig config) {
         final long latencyMs =
-                config.getOptional(StreamFusionOptions.BATCH_MAX_LATENCY)
+                config.getOptional(StreamFusionOptions.BATCH_LATENCY)
                         .map(Duration::toMillis)
                         .orElseGet(environment::getBufferTimeout);
         return new BatchLimits(config.get(StreamFusionOptions.BATCH_MAX_ROWS), latencyMs);

@@ -21,8 +21,8 @@ public final class StreamFusionOptions {
                     .defaultValue(StageConfig.DEFAULT_MAX_BATCH_ROWS)
                     .withDescription("Rows after which a batch is closed where rows enter a native stage.");
 
-    public static final ConfigOption<Duration> BATCH_MAX_LATENCY =
-            ConfigOptions.key("streamfusion.batch.max-latency")
+    public static final ConfigOption<Duration> BATCH_LATENCY =
+            ConfigOptions.key("streamfusion.batch.latency")
                     .durationType()
                     .noDefaultValue()
                     .withDescription(

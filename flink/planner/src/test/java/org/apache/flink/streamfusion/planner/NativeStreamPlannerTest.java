@@ -98,6 +98,30 @@ class NativeStreamPlannerTest {
     }
 
     @Test
+    void every_way_to_submit_a_job_is_asked() throws Exception {
+        final FixedPlanService service = new FixedPlanService();
+        final TestSession session = TestSession.with(service);
+        final StreamTableEnvironment tables = (StreamTableEnvironment) session.tables();
+
+        tables.executeSql(AGGREGATE).await();
+        assertThat(service.requests).hasSize(1);
+        tables.createStatementSet()
+                .addInsertSql(AGGREGATE)
+                .addInsertSql("INSERT INTO texts SELECT auction, channel FROM bids")
+                .execute()
+                .await();
+        assertThat(service.requests).hasSize(2);
+        tables.compilePlanSql(AGGREGATE).execute().await();
+        assertThat(service.requests).hasSize(3);
+        tables.from("bids").executeInsert("bids_copy").await();
+        assertThat(service.requests).hasSize(4);
+        tables.toChangelogStream(tables.sqlQuery("SELECT auction FROM bids"));
+        assertThat(service.requests).hasSize(5);
+        tables.executeSql("SELECT auction FROM bids").await();
+        assertThat(service.requests).hasSize(6);
+    }
+
+    @Test
     void compiled_plan_is_byte_for_byte_the_stock_one() throws Exception {
         final CompiledPlan stock = compile(TestSession.create(new StockPlannerFactory()), AGGREGATE);
         final FixedPlanService service = new FixedPlanService().answer(NativePlans::aggregateInTwoStages);

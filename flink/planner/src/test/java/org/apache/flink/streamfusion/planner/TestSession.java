@@ -63,6 +63,7 @@ record TestSession(TableEnvironment tables, StreamExecutionEnvironment environme
                         + " WITH ('connector' = 'datagen', 'number-of-rows' = '100')");
         tables.executeSql("CREATE TABLE texts (auction BIGINT, channel STRING) WITH ('connector' = 'blackhole')");
         tables.executeSql("CREATE TABLE totals (auction BIGINT, total BIGINT) WITH ('connector' = 'blackhole')");
+        tables.executeSql("CREATE TABLE bids_copy WITH ('connector' = 'blackhole') LIKE bids (EXCLUDING OPTIONS)");
         return new TestSession(tables, environment, planner);
     }
 
