@@ -111,7 +111,7 @@ fn named(error: ExprError, expression: &impl fmt::Display) -> ExprError {
 }
 
 /// A field of a ROW: NULL where the row is.
-#[derive(Debug, Clone, Eq, Hash)]
+#[derive(Debug, Clone)]
 pub(crate) struct FieldOfRow {
     row: Arc<dyn PhysicalExpr>,
     index: usize,
@@ -128,6 +128,15 @@ impl FieldOfRow {
 impl PartialEq for FieldOfRow {
     fn eq(&self, other: &Self) -> bool {
         self.row.eq(&other.row) && self.index == other.index && self.output == other.output
+    }
+}
+
+impl Eq for FieldOfRow {}
+
+impl Hash for FieldOfRow {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.row.hash(state);
+        self.index.hash(state);
     }
 }
 

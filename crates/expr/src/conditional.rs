@@ -70,7 +70,7 @@ fn is_boolean(rex: &Rex) -> bool {
 }
 
 fn case(operands: &[Rex], ty: &LogicalType) -> Result<Form, Reason> {
-    if operands.len() % 2 == 0 {
+    if operands.len().is_multiple_of(2) {
         return Err(Reason::new("CASE without a default is not supported natively"));
     }
     let (default, branches) =
@@ -97,7 +97,7 @@ fn result_cast(result: &Rex, ty: &LogicalType) -> Result<Option<Kernel>, Reason>
 }
 
 /// An operand with what decides whether it may see rows that do not need it.
-#[derive(Debug, Clone, Eq, Hash)]
+#[derive(Debug, Clone)]
 pub(crate) struct Operand {
     /// The expression.
     pub(crate) expr: Arc<dyn PhysicalExpr>,
@@ -111,6 +111,14 @@ pub(crate) struct Operand {
 impl PartialEq for Operand {
     fn eq(&self, other: &Self) -> bool {
         self.expr.eq(&other.expr) && self.eager == other.eager && self.inputs == other.inputs
+    }
+}
+
+impl Eq for Operand {}
+
+impl Hash for Operand {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.expr.hash(state);
     }
 }
 

@@ -14,6 +14,7 @@ pub mod error;
 pub mod functions;
 pub mod host;
 mod literal;
+mod names;
 pub mod native;
 pub mod registry;
 pub mod values;

@@ -16,6 +16,7 @@ use streamfusion_plan::types::LogicalType;
 
 use crate::error::ExprError;
 use crate::functions;
+use crate::names::type_name;
 
 /// Computes the result of a call for a number of rows from its operands' values.
 ///
@@ -78,8 +79,17 @@ pub fn lookup(name: &str, version: u32, operands: &[Rex], ty: &LogicalType) -> R
     if version != 1 {
         return Err(Reason::new(format!("version {version} of the function {name} is not supported natively")));
     }
-    LOOKUPS
-        .iter()
-        .find_map(|lookup| lookup(name, operands, ty))
-        .unwrap_or_else(|| Err(Reason::new(format!("the function {name} is not supported natively"))))
+    LOOKUPS.iter().find_map(|lookup| lookup(name, operands, ty)).unwrap_or_else(|| Err(unclaimed(name, operands, ty)))
+}
+
+/// Why no module claims a call.
+fn unclaimed(name: &str, operands: &[Rex], ty: &LogicalType) -> Reason {
+    match (name, operands.first().and_then(Rex::ty)) {
+        ("CAST" | "TRY_CAST", Some(from)) => Reason::new(format!(
+            "a cast from {} to {} is not supported natively",
+            type_name(&from.kind),
+            type_name(&ty.kind)
+        )),
+        _ => Reason::new(format!("the function {name} is not supported natively for these operands")),
+    }
 }

@@ -33,17 +33,20 @@ pub fn lookup(name: &str, operands: &[Rex], ty: &LogicalType) -> Option<Result<K
     if !is_numeric(&ty.kind) || !operands.iter().all(|rex| rex.ty().is_some_and(|ty| is_numeric(&ty.kind))) {
         return None;
     }
-    let operator = match (name, operands.len()) {
-        ("+", 1) => return Some(sign(&operands[0], ty, Sign::Plus)),
-        ("-", 1) => return Some(sign(&operands[0], ty, Sign::Minus)),
-        ("+", 2) => Operator::Add,
-        ("-", 2) => Operator::Subtract,
-        ("*", 2) => Operator::Multiply,
-        ("/" | "/INT", 2) => Operator::Divide,
-        ("MOD", 2) => Operator::Modulo,
+    let (left, right) = match (name, operands) {
+        ("+", [value]) => return Some(sign(value, ty, Sign::Plus)),
+        ("-", [value]) => return Some(sign(value, ty, Sign::Minus)),
+        (_, [left, right]) => (left, right),
         _ => return None,
     };
-    let [left, right] = operands else { return None };
+    let operator = match name {
+        "+" => Operator::Add,
+        "-" => Operator::Subtract,
+        "*" => Operator::Multiply,
+        "/" | "/INT" => Operator::Divide,
+        "MOD" => Operator::Modulo,
+        _ => return None,
+    };
     Some(binary(operator, left, right, ty))
 }
 

@@ -36,6 +36,7 @@ use streamfusion_row::types::arrow_type;
 use crate::error::ExprError;
 use crate::functions::convert::{self, Conversion, Primitive, integer_digits};
 use crate::functions::decimal::{self, Digits};
+use crate::names::type_name;
 use crate::registry::Kernel;
 use crate::values::{mismatch, operand, typed};
 
@@ -141,8 +142,8 @@ impl Comparator {
         let refused = || {
             Reason::new(format!(
                 "the comparison of {} with {} is not supported natively",
-                describe(&left.kind),
-                describe(&right.kind)
+                type_name(&left.kind),
+                type_name(&right.kind)
             ))
         };
         if let Some(comparator) = Self::numeric(comparison, &left.kind, &right.kind)? {
@@ -222,20 +223,6 @@ impl Comparator {
     }
 }
 
-/// A type as SQL names it, without its parameters.
-fn describe(kind: &TypeKind) -> String {
-    match kind {
-        TypeKind::Row(_) => "ROW".to_owned(),
-        TypeKind::Timestamp { .. } => "TIMESTAMP".to_owned(),
-        TypeKind::TimestampLtz { .. } => "TIMESTAMP_LTZ".to_owned(),
-        TypeKind::Char(_) => "CHAR".to_owned(),
-        TypeKind::VarChar(_) => "VARCHAR".to_owned(),
-        TypeKind::Decimal { .. } => "DECIMAL".to_owned(),
-        TypeKind::Time(_) => "TIME".to_owned(),
-        other => format!("{other:?}").to_uppercase(),
-    }
-}
-
 fn side(value: ColumnarValue) -> Result<Side, ExprError> {
     Ok(match value {
         ColumnarValue::Array(values) => Side { values, constant: false },
@@ -292,7 +279,7 @@ where
                 let a = a.value(0);
                 Ok(BooleanArray::from_unary(b, |b| function(a, b)))
             }
-            _ if a.len() == b.len() => Ok(BooleanArray::from_binary(a, b, |a, b| function(a, b))),
+            _ if a.len() == b.len() => Ok(BooleanArray::from_binary(a, b, &function)),
             _ => Err(mismatch("the compared columns differ in length")),
         }
     })

@@ -27,6 +27,7 @@ use streamfusion_plan::types::TypeKind;
 
 use crate::error::ExprError;
 use crate::functions::decimal::{self, Digits};
+use crate::names::type_name;
 use crate::values::{map, over_arrays, try_map, typed};
 
 /// Converts a whole array.
@@ -180,7 +181,8 @@ pub fn conversion(from: &TypeKind, to: &TypeKind) -> Result<Option<Conversion>, 
     if from == to {
         return Ok(None);
     }
-    let refused = || Reason::new(format!("a cast from {from:?} to {to:?} is not supported natively"));
+    let refused =
+        || Reason::new(format!("a cast from {} to {} is not supported natively", type_name(from), type_name(to)));
     Ok(Some(match (from, to) {
         (TypeKind::Decimal { precision, scale }, to) => {
             let from = Digits { precision: *precision, scale: *scale };

@@ -121,10 +121,10 @@ pub fn add(left: i128, left_scale: u8, right: i128, right_scale: u8, to: Digits)
 /// Product of values at scales `left_scale` and `right_scale`.
 pub fn multiply(left: i128, left_scale: u8, right: i128, right_scale: u8, to: Digits) -> Option<i128> {
     let scale = left_scale + right_scale;
-    if let Some(product) = left.checked_mul(right) {
-        if scale <= to.scale || scale - to.scale <= 38 {
-            return rescale(product, scale, to);
-        }
+    if let Some(product) = left.checked_mul(right)
+        && scale.saturating_sub(to.scale) <= 38
+    {
+        return rescale(product, scale, to);
     }
     wide_rescale(i256::from_i128(left).checked_mul(i256::from_i128(right))?, i64::from(scale), to)
 }
