@@ -16,6 +16,9 @@ use crate::objects::{BATCHES, OpenBatch};
 /// The `HostCalls` object of one stage.
 pub(crate) type HostCalls = Arc<Global<JObject<'static>>>;
 
+/// Local references that a call may make.
+const LOCAL_REFERENCES: usize = 8;
+
 /// One JVM expression of a stage.
 pub(crate) struct JvmFunction {
     /// Its number in the stage.
@@ -40,7 +43,8 @@ impl HostFunction for JvmFunction {
             Batch::try_new(input.columns().to_vec(), input.num_rows(), None).map_err(|e| internal(e.to_string()))?;
         let handle = OpenBatch::open(batch);
         let result = JavaVM::singleton().and_then(|vm| {
-            vm.attach_current_thread(|env| {
+            // The thread is attached: the JVM called the stage on it. Attaching would catch what the function throws.
+            vm.with_local_frame(LOCAL_REFERENCES, |env| {
                 env.call_method(
                     self.calls.as_ref(),
                     jni_str!("call"),
