@@ -1,0 +1,195 @@
+package org.apache.flink.streamfusion.runtime;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
+import org.apache.flink.table.api.DataTypes;
+import org.apache.flink.table.data.GenericRowData;
+import org.apache.flink.table.data.RowData;
+import org.apache.flink.table.data.StringData;
+import org.apache.flink.table.data.binary.BinaryRowData;
+import org.apache.flink.table.runtime.typeutils.RowDataSerializer;
+import org.apache.flink.table.types.logical.RowType;
+
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/** Entry, stage and exit by the native methods alone. */
+class NativeBatchTest extends NativeTestBase {
+
+    private static final RowType BIGINT = RowType.of(DataTypes.BIGINT().getLogicalType());
+
+    @Test
+    void theLibraryHasTheVersionOfTheClasses() {
+        assertThat(Native.version()).isEqualTo(NativeLibrary.VERSION);
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {1, 3, 64, 500})
+    void everyTypeSurvivesEntryAndExit(int batchRows) {
+        final List<RowData> rows = EveryType.rows(500, batchRows);
+        final List<RowData> result = new ArrayList<>();
+        try (RowEntry entry = entry(EveryType.TYPE, batchRows)) {
+            for (RowData row : rows) {
+                entry.write(row);
+                if (entry.isFull()) {
+                    exit(entry.finish(), EveryType.TYPE, result);
+                }
+            }
+            exit(entry.finish(), EveryType.TYPE, result);
+        }
+        EntryExitTest.assertSameRows(EveryType.TYPE, result, rows);
+    }
+
+    @Test
+    void everyTypeSurvivesTheNetwork() {
+        final List<RowData> rows = EveryType.rows(200, 4);
+        final List<RowData> result = new ArrayList<>();
+        final long stage = Native.stageOpen(passing(EveryType.TYPE), null, 1, 128);
+        final long batch = batch(EveryType.TYPE, rows);
+        final byte[] encoded = Native.batchEncode(batch);
+        Native.batchRelease(batch);
+
+        final byte[] padded = new byte[encoded.length + 9];
+        System.arraycopy(encoded, 0, padded, 5, encoded.length);
+        Native.stagePushEncoded(stage, padded, 5, encoded.length);
+        exit(Native.stagePull(stage), EveryType.TYPE, result);
+        assertThat(Native.stagePull(stage)).isZero();
+        EntryExitTest.assertSameRows(EveryType.TYPE, result, rows);
+
+        for (int length : new int[] {0, 1, encoded.length / 2, encoded.length - 1}) {
+            final long other = Native.stageOpen(passing(EveryType.TYPE), null, 1, 128);
+            assertThatThrownBy(() -> Native.stagePushEncoded(other, encoded, 0, length))
+                    .isInstanceOf(NativeException.class);
+            Native.stageClose(other);
+        }
+        Native.stageClose(stage);
+    }
+
+    @Test
+    void rowsOutliveTheirBatch() {
+        final List<RowData> rows = EveryType.rows(100, 4);
+        final List<RowData> result = new ArrayList<>();
+        exit(batch(EveryType.TYPE, rows), EveryType.TYPE, result); // releases the batch
+        for (int i = 0; i < 10; i++) { // and the memory is used for other things
+            exit(batch(EveryType.TYPE, EveryType.rows(100, i)), EveryType.TYPE, new ArrayList<>());
+        }
+        EntryExitTest.assertSameRows(EveryType.TYPE, result, rows);
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {1, 3, 8, 128})
+    void batchesBehindAnExchangeHoldTheRowsThatFlinkSendsThere(int channels) {
+        final RowType type =
+                RowType.of(DataTypes.BIGINT().getLogicalType(), DataTypes.STRING().getLogicalType());
+        final RowDataSerializer keys = new RowDataSerializer(type);
+        final NativeKeyGroupPartitioner partitioner = new NativeKeyGroupPartitioner(128);
+        partitioner.setup(channels);
+        final List<RowData> rows = new ArrayList<>();
+        for (int i = 0; i < 300; i++) {
+            rows.add(
+                    GenericRowData.of(
+                            i % 7 == 0 ? null : (long) i,
+                            i % 5 == 0 ? null : StringData.fromString("key number " + i)));
+        }
+        final long stage = Native.stageOpen(splitting(type, 0, 1), null, channels, 128);
+        Native.stagePush(stage, batch(type, rows));
+        int count = 0;
+        for (long part = Native.stagePull(stage); part != 0; part = Native.stagePull(stage)) {
+            final int subtask =
+                    KeyGroupRangeAssignment.computeOperatorIndexForKeyGroup(128, channels, Native.batchKeyGroup(part));
+            final List<RowData> result = new ArrayList<>();
+            exit(part, type, result);
+            for (RowData row : result) {
+                final BinaryRowData key = keys.toBinaryRow(row);
+                assertThat(KeyGroupRangeAssignment.assignKeyToParallelOperator(key, 128, channels)).isEqualTo(subtask);
+            }
+            count += result.size();
+        }
+        assertThat(count).isEqualTo(rows.size());
+        Native.stageClose(stage);
+    }
+
+    @Test
+    void textThatIsNotUtf8IsRefusedByTheNameOfItsField() {
+        final RowType type =
+                (RowType) DataTypes.ROW(DataTypes.FIELD("broken_field", DataTypes.STRING())).getLogicalType();
+        try (RowEntry entry = entry(type, 4)) {
+            entry.write(GenericRowData.of(StringData.fromBytes(new byte[] {'a', -1})));
+            assertThatThrownBy(entry::finish)
+                    .isInstanceOf(NativeException.class)
+                    .hasMessageContaining("broken_field");
+        }
+    }
+
+    @Test
+    void aReleasedHandleIsAnErrorAndNotACrash() {
+        final long batch = batch(BIGINT, List.of(GenericRowData.of(1L)));
+        final long second = Native.batchRetain(batch);
+        Native.batchRelease(batch);
+        assertThatThrownBy(() -> Native.batchRelease(batch)).isInstanceOf(NativeException.class);
+        assertThatThrownBy(() -> Native.batchRows(batch)).isInstanceOf(NativeException.class);
+        assertThat(Native.batchRows(second)).isEqualTo(1);
+        Native.batchRelease(second);
+
+        final long stage = Native.stageOpen(passing(BIGINT), null, 1, 128);
+        Native.stageClose(stage);
+        assertThatThrownBy(() -> Native.stageClose(stage)).isInstanceOf(NativeException.class);
+        assertThatThrownBy(() -> Native.stagePull(stage)).isInstanceOf(NativeException.class);
+        assertThatThrownBy(() -> Native.stagePull(0)).isInstanceOf(NativeException.class);
+        final long moved = batch(BIGINT, List.of(GenericRowData.of(1L)));
+        assertThatThrownBy(() -> Native.stagePush(stage, moved)).isInstanceOf(NativeException.class);
+        assertThatThrownBy(() -> Native.batchRows(moved)).as("moved also by a push that fails").isInstanceOf(NativeException.class);
+    }
+
+    @Test
+    void aPanicNamesTheNodeAndSparesTheJvm() {
+        final String dropUpdateBefore =
+                "{\"json\":{\"id\":7,\"type\":\"stream-exec-drop-update-before_1\",\"inputProperties\":[{\"requiredDistribution\":"
+                        + "{\"type\":\"UNKNOWN\"},\"damBehavior\":\"PIPELINED\",\"priority\":0}],\"outputType\":\"ROW<`f0` BIGINT>\","
+                        + "\"description\":\"DropUpdateBefore\"},\"inputs\":[6],\"types\":[\"ROW<`f0` BIGINT>\"]}";
+        final long stage = Native.stageOpen(spec(BIGINT, BIGINT, dropUpdateBefore, "", "null"), null, 1, 128);
+        Native.testPanic(stage);
+        final long first = batch(BIGINT, List.of(GenericRowData.of(1L)));
+        assertThatThrownBy(() -> Native.stagePush(stage, first))
+                .isInstanceOf(NativeException.class)
+                .hasMessageContaining("DropUpdateBefore")
+                .hasMessageContaining("panicked");
+        final long second = batch(BIGINT, List.of(GenericRowData.of(1L)));
+        assertThatThrownBy(() -> Native.stagePush(stage, second)).isInstanceOf(NativeException.class);
+        Native.stageClose(stage);
+        assertThat(Native.version()).isNotEmpty();
+    }
+
+    @Test
+    void whatIsNoSpecIsRefused() {
+        for (String text : new String[] {"", "{}", "[]", "{\"input\":\"NONSENSE\"}"}) {
+            assertThatThrownBy(() -> Native.stageOpen(text, null, 1, 128)).isInstanceOf(NativeException.class);
+            assertThatThrownBy(() -> Native.entryOpen(text, 1)).isInstanceOf(NativeException.class);
+        }
+        assertThatThrownBy(() -> Native.stageOpen(passing(BIGINT), null, 0, 128)).isInstanceOf(NativeException.class);
+        assertThatThrownBy(() -> Native.entryOpen(passing(BIGINT), -1)).isInstanceOf(NativeException.class);
+        assertThatThrownBy(() -> Native.plan("no plan")).isInstanceOf(NativeException.class);
+    }
+
+    private static RowEntry entry(RowType type, int capacityRows) {
+        return new RowEntry(EntryMemory.open(entrySpec(type), capacityRows), type, ReadFields.all(type), capacityRows);
+    }
+
+    private static long batch(RowType type, List<? extends RowData> rows) {
+        try (RowEntry entry = entry(type, rows.size())) {
+            rows.forEach(entry::write);
+            return entry.finish();
+        }
+    }
+
+    private static void exit(long batch, RowType type, List<RowData> result) {
+        BatchExit.emit(batch, type, result::add);
+        Native.batchRelease(batch);
+    }
+}
