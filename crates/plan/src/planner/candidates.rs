@@ -10,7 +10,7 @@ use crate::reason::Reason;
 /// The session's switch. Only `false` turns native execution off.
 const ENABLED: &str = "streamfusion.enabled";
 
-/// The candidates. An exchange or a union is one only if it touches another that makes it useful.
+/// The candidates. An exchange or a union is one only if the operators behind it make it useful.
 pub(super) fn decide(graph: &Graph, edges: &Edges, capabilities: &dyn Capabilities) -> Decisions {
     if graph.config.get(ENABLED).is_some_and(|value| value.trim().eq_ignore_ascii_case("false")) {
         return graph.nodes.iter().map(|_| Err(Reason::new(format!("{ENABLED} is false")))).collect();
@@ -51,8 +51,9 @@ fn decide_alone(
 fn useless(kind: &NodeKind, readers: &[usize], decisions: &Decisions) -> Option<Reason> {
     let native = readers.iter().filter(|reader| decisions[**reader].is_ok()).count();
     match kind {
+        _ if readers.is_empty() => Some(Reason::new("no operator reads from it")),
         // Flink's partitioner sees rows, ours sees batches: an exchange cannot serve both.
-        NodeKind::Exchange(_) if native < readers.len() || readers.is_empty() => {
+        NodeKind::Exchange(_) if native < readers.len() => {
             Some(Reason::new("an operator that it distributes rows to stays on Flink"))
         }
         NodeKind::Union if native == 0 => Some(Reason::new("no operator behind it runs natively")),

@@ -138,14 +138,19 @@ impl Reads<'_> {
 
     fn calc(&mut self, calc: &Calc, live: &[EntryField]) {
         for (position, (rex, live)) in calc.projection.iter().zip(live).enumerate() {
+            let pointer = format!("/projection/{position}");
             match path(rex) {
-                Some(path) => self.place(&path, live),
-                None => self.expression(rex, &format!("/projection/{position}")),
+                Some(path) if !self.is_host(&pointer) => self.place(&path, live),
+                _ => self.expression(rex, &pointer),
             }
         }
         if let Some(condition) = &calc.condition {
             self.expression(condition, "/condition");
         }
+    }
+
+    fn is_host(&self, pointer: &str) -> bool {
+        self.hosts.iter().any(|host| host.pointer == pointer)
     }
 
     fn expression(&mut self, rex: &Rex, pointer: &str) {

@@ -440,6 +440,32 @@ fn the_inputs_of_a_host_call_are_read_whole() -> TestResult {
 }
 
 #[test]
+fn a_field_that_the_jvm_takes_out_of_its_row_needs_the_row() -> TestResult {
+    let field =
+        json!({"kind": "FIELD_ACCESS", "name": "x", "expr": column(3, "ROW<`x` INT, `y` ROW<`z` INT, `w` INT>>")});
+    let own = json!({"projection": [column(0, "BIGINT"), field], "condition": null});
+    let nodes =
+        vec![source(1, ROW), node(2, "calc", "ROW<`a` BIGINT, `x` INT>", own, &[1]), aggregate(3, 2), sink(4, 3)];
+    let graph = Graph::read(&request(nodes).to_string())?;
+    let (pointer, expression) = ("/projection/1".to_owned(), String::new());
+    let host = Host { pointer, inputs: vec![3], expression, reason: Reason::new("") };
+    let native = |hosts| Ok(NativeNode { hosts, stateful: false });
+    let decisions = vec![Err(Reason::new("")), native(vec![host]), native(Vec::new()), Err(Reason::new(""))];
+    let edges = Edges::new(&graph);
+    let live = live::fields_live(&graph, &edges, &decisions);
+    let whole = Row(vec![Read, Row(vec![Read, Read])]);
+    assert_eq!(live::reads(&graph, &edges, &decisions, &live, 1), [Read, Skip, Skip, whole]);
+    Ok(())
+}
+
+#[test]
+fn a_node_that_nothing_reads_stays_on_flink() -> TestResult {
+    let plan = plan(vec![source(1, PAIR), aggregate(2, 1)])?;
+    assert_eq!(reason(&plan, 2), "no operator reads from it");
+    Ok(())
+}
+
+#[test]
 fn what_exits_is_read_whole() -> TestResult {
     let own = json!({"projection": [column(3, "ROW<`x` INT, `y` ROW<`z` INT, `w` INT>>")], "condition":
         call("IS NOT NULL", json!([column(2, "VARCHAR(9)")]), "BOOLEAN NOT NULL")});

@@ -67,7 +67,7 @@ fn stock_reason(map: &Map<String, Value>, type_name: &str) -> Option<Reason> {
         "stream-exec-table-source-scan" | "stream-exec-values" => "sources stay on Flink".to_owned(),
         "stream-exec-sink" => "sinks stay on Flink".to_owned(),
         "unserializable" => match map.get("reason").and_then(Value::as_str) {
-            Some(reason) => format!("Flink cannot write this operator into a plan: {reason}"),
+            Some(reason) => reason.to_owned(),
             None => "Flink cannot write this operator into a plan".to_owned(),
         },
         "" => "the plan is malformed: the property `type` is missing".to_owned(),

@@ -314,3 +314,26 @@ fn inputs_stand_before_their_readers() -> TestResult {
     assert_eq!(graph.nodes[0].inputs, [3, 2]);
     Ok(())
 }
+
+#[test]
+fn a_node_that_flink_cannot_write_says_why() -> TestResult {
+    let node = json!({"id": 1, "type": "unserializable", "reason": "no metadata", "outputType": null});
+    let bare = json!({"id": 2, "type": "unserializable"});
+    let graph = Graph::read(&json!({"nodes": [node, bare]}).to_string())?;
+    assert_eq!(graph.nodes[0].kind, NodeKind::Stock(Reason::new("no metadata")));
+    assert_eq!(graph.nodes[1].kind, NodeKind::Stock(Reason::new("Flink cannot write this operator into a plan")));
+    Ok(())
+}
+
+#[test]
+fn an_edge_that_shuffles_by_itself_keeps_its_reader_on_flink() -> TestResult {
+    let node =
+        |id: i64, name: &str| json!({"id": id, "type": format!("stream-exec-{name}_1"), "outputType": "ROW<`a` INT>"});
+    let read = |shuffle: &str| {
+        let edge = json!({"source": 1, "target": 2, "shuffle": {"type": shuffle}});
+        Graph::read(&json!({"nodes": [node(1, "values"), node(2, "union")], "edges": [edge]}).to_string())
+    };
+    assert_eq!(read("FORWARD")?.nodes[1].kind, NodeKind::Union);
+    assert!(matches!(&read("HASH")?.nodes[1].kind, NodeKind::Stock(r) if r.to_string().contains("unknown shuffle")));
+    Ok(())
+}
