@@ -113,3 +113,33 @@ fn check_aggregate(aggregate: &GroupAggregate, input: &LogicalType, output: &Log
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::reader::read_type;
+
+    #[test]
+    fn a_layout_ignores_what_does_not_change_the_values() -> Result<(), Reason> {
+        let rowtime = json!({"type": "TIMESTAMP_WITHOUT_TIME_ZONE", "precision": 3, "kind": "ROWTIME"});
+        let cases = [
+            (json!("INT"), json!("INT NOT NULL"), true),
+            (json!("CHAR(3)"), json!("VARCHAR(9)"), true),
+            (json!("TIME(0)"), json!("TIME(3)"), true),
+            (rowtime, json!("TIMESTAMP(3)"), true),
+            (json!("ROW<`a` INT NOT NULL>"), json!("ROW<`b` INT>"), true),
+            (json!("INT"), json!("BIGINT"), false),
+            (json!("TIMESTAMP(3)"), json!("TIMESTAMP(6)"), false),
+            (json!("TIMESTAMP(3)"), json!("TIMESTAMP_LTZ(3)"), false),
+            (json!("DECIMAL(5, 2)"), json!("DECIMAL(5, 3)"), false),
+            (json!("CHAR(3)"), json!("BINARY(3)"), false),
+            (json!("ROW<`a` INT>"), json!("ROW<`a` INT, `b` INT>"), false),
+        ];
+        for (a, b, same) in cases {
+            assert_eq!(same_layout(&read_type(&a)?, &read_type(&b)?), same, "{a} {b}");
+        }
+        Ok(())
+    }
+}

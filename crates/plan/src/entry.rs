@@ -80,3 +80,53 @@ pub(crate) fn entry_from_json(json: &Value, ty: &LogicalType) -> Option<Vec<Entr
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::EntryField::{Read, Row, Skip};
+    use super::*;
+    use crate::reader::read_type;
+    use crate::reason::Reason;
+
+    #[test]
+    fn a_tree_is_written_and_read_back() -> Result<(), Reason> {
+        let ty = read_type(&json!("ROW<`a` INT, `b` INT, `r` ROW<`x` INT, `e` ROW<>>>"))?;
+        let trees = [
+            vec![Skip, Read, Row(vec![Skip, Row(vec![])])],
+            vec![Read, Skip, Skip],
+            ty.fields().iter().map(|field| EntryField::whole(&field.ty)).collect(),
+        ];
+        for tree in trees {
+            assert_eq!(entry_from_json(&entry_to_json(&tree), &ty), Some(tree));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_tree_of_another_type_is_refused() -> Result<(), Reason> {
+        let ty = read_type(&json!("ROW<`a` INT, `r` ROW<`x` INT>>"))?;
+        let wrong = [
+            json!(null),
+            json!([{}]),
+            json!([{}, {}]),
+            json!([{"children": []}, null]),
+            json!([{}, {"children": [{}, {}]}]),
+            json!([1, null]),
+        ];
+        for json in wrong {
+            assert_eq!(entry_from_json(&json, &ty), None, "{json}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn merging_reads_what_either_reads() {
+        let mut field = Row(vec![Read, Skip, Row(vec![Skip])]);
+        field.merge(&Row(vec![Skip, Skip, Row(vec![Read])]));
+        assert_eq!(field, Row(vec![Read, Skip, Row(vec![Read])]));
+        assert_eq!(field.columns(), 4);
+        let mut skipped = Skip;
+        skipped.merge(&field);
+        assert_eq!(skipped, field);
+    }
+}

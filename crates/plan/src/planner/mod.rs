@@ -1,10 +1,10 @@
 //! Decides which nodes run natively and cuts them into stages.
 //!
-//! 1. A node is a candidate if the engine can run it and nothing about the job forbids it ([`candidates`]).
+//! 1. A node is a candidate if the engine can run it and nothing about the job forbids it (`candidates`).
 //! 2. Candidates that are connected form an island. An island that would not pay for its entry and exit stays on Flink as a
-//!    whole ([`worth`]).
+//!    whole (`worth`).
 //! 3. What is left is cut into stages: chains that end at an exchange, at a node with several readers, and before a second
-//!    stateful node ([`stages`]). [`live`] says which fields travel between them.
+//!    stateful node (`stages`). `live` says which fields travel between them.
 
 mod candidates;
 mod live;

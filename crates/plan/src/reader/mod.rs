@@ -1,6 +1,6 @@
 //! Reads a planning request (or a compiled plan file, which is a valid request) into a [`Graph`].
 //!
-//! What is not known here becomes [`NodeKind::Stock`](crate::node::NodeKind::Stock) on its node. Only a text that is no
+//! What is not known here becomes [`NodeKind::Stock`] on its node. Only a text that is no
 //! plan at all is an error: not JSON, nodes without ids, edges to nowhere, a cycle. Each node is parsed on its own, so that
 //! one that is nested too deeply costs only itself.
 
