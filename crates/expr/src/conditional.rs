@@ -23,7 +23,9 @@ use streamfusion_plan::types::{LogicalType, TypeKind};
 
 use crate::call::write_call;
 use crate::error::ExprError;
+use crate::functions::convert::Primitive;
 use crate::literal;
+use crate::names::type_name;
 use crate::registry::{self, Kernel};
 use crate::values::{holds, mismatch, typed};
 
@@ -45,17 +47,31 @@ impl Form {
     pub(crate) fn of(name: &str, operands: &[Rex], ty: &LogicalType) -> Option<Result<Self, Reason>> {
         match name {
             "CASE" => Some(case(operands, ty)),
-            "IF" if operands.len() == 3 => Some(case(operands, ty).and_then(|form| match form {
-                Self::Case(casts) if casts.iter().any(Option::is_some) => {
-                    Err(Reason::new("IF with results of different types is not supported natively"))
-                }
-                form => Ok(form),
-            })),
+            "IF" if operands.len() == 3 => Some(check_if(operands, ty).and_then(|()| case(operands, ty))),
             "AND" => Some(booleans(operands, "AND").map(|()| Self::And)),
             "OR" => Some(booleans(operands, "OR").map(|()| Self::Or)),
             _ => None,
         }
     }
+}
+
+/// Flink's IF forgets that the cast of a result may be NULL or fail. So each result needs no cast, or one that does neither.
+fn check_if(operands: &[Rex], ty: &LogicalType) -> Result<(), Reason> {
+    let is_text = |kind: &TypeKind| matches!(kind, TypeKind::Char(_) | TypeKind::VarChar(_));
+    for result in operands.iter().skip(1) {
+        let Some(found) = result.ty() else { continue };
+        let same = found.kind == ty.kind || found.kind == TypeKind::Null;
+        let total = (Primitive::of(&found.kind).is_some() && Primitive::of(&ty.kind).is_some())
+            || (is_text(&found.kind) && is_text(&ty.kind));
+        if !same && !total {
+            return Err(Reason::new(format!(
+                "IF with a result of {} among {} is not supported natively",
+                type_name(&found.kind),
+                type_name(&ty.kind)
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn booleans(operands: &[Rex], name: &str) -> Result<(), Reason> {

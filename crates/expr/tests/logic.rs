@@ -73,8 +73,14 @@ fn case_takes_the_first_true_condition_and_casts_its_results() {
         &["one", "other", "other", "other"],
     );
     check(call("COALESCE", vec![col(0, INT), int(9, INT)], INT), &rows, &["1", "2", "3", "9"]);
-    let widening = call("IF", vec![is(1), col(0, INT), int(7, BIGINT)], BIGINT);
-    assert!(supports(&widening).is_err());
+    check(call("IF", vec![is(1), col(0, INT), int(7, BIGINT)], BIGINT), &rows, &["1", "7", "7", "7"]);
+    check(
+        call("IF", vec![is(1), text("one", 3), text("other", 5)], STRING),
+        &rows,
+        &["one", "other", "other", "other"],
+    );
+    let overflowing = call("IF", vec![is(1), col(0, INT), lit(Literal::Decimal(7), dec(1, 0))], dec(1, 0));
+    assert!(supports(&overflowing).is_err());
 }
 
 fn search(kind: TypeKind, ranges: Vec<SargRange>, null_as: Option<bool>) -> Rex {
