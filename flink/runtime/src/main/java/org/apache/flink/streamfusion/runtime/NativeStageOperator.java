@@ -46,6 +46,7 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
     private transient Counter rowsIn;
     private transient Counter batchesOut;
     private transient Counter rowsOut;
+    private transient StageMetrics stageMetrics;
 
     NativeStageOperator(StreamOperatorParameters<Object> parameters, StageConfig config) {
         super(parameters);
@@ -74,6 +75,8 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
         final ExchangeChannels channels = stageConfig.hasExchange ? ExchangeChannels.of(this) : ExchangeChannels.NONE;
         stage = Native.stageOpen(stageConfig.spec, hosts, channels.channels(), channels.maxParallelism());
         opened.push(() -> Native.stageClose(stage));
+        stageMetrics = new StageMetrics(group);
+        stageMetrics.refresh(Native.stageMetrics(stage));
         if (!stageConfig.inputIsBatches()) {
             // nothing to wait for, so no room for more than one row
             final int capacityRows = stageConfig.latencyMs == 0 ? 1 : stageConfig.maxBatchRows;
@@ -106,6 +109,9 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
     @Override
     public void finish() throws Exception {
         flush();
+        if (stageMetrics != null) {
+            stageMetrics.refresh(Native.stageMetrics(stage));
+        }
         super.finish();
     }
 
@@ -241,6 +247,9 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
             } finally {
                 Native.batchRelease(batch);
             }
+        }
+        if (stageMetrics.isStale()) {
+            stageMetrics.refresh(Native.stageMetrics(stage));
         }
     }
 
