@@ -31,9 +31,21 @@ fn a_calc_is_native_between_operators_of_flink() -> TestResult {
 }
 
 #[test]
+fn a_group_by_is_native_from_its_calc_on() -> TestResult {
+    let text = stdout(streamfusion().arg("explain").arg(plan("plan_groupagg.json")).output()?)?;
+    for (id, place) in
+        [(6, "Flink"), (7, "native, stage 0"), (8, "native, stage 0"), (9, "native, stage 1"), (10, "Flink")]
+    {
+        assert!(text.lines().any(|line| line.starts_with(&format!("{id:>2}  {place}  "))), "{id} {place}: {text}");
+    }
+    Ok(())
+}
+
+#[test]
 fn an_unsupported_operator_is_explained() -> TestResult {
     let text = stdout(streamfusion().arg("explain").arg(plan("plan_join.json")).output()?)?;
     assert!(text.contains("stays on Flink: the operator Join is not supported natively"), "{text}");
+    assert!(text.contains("native, stage"), "{text}");
     Ok(())
 }
 
