@@ -29,8 +29,9 @@ tools:
 	  echo "make: $$tool is missing. StreamFusion needs Rust 1.95, JDK 17, Maven 3.8, make and Python 3 on the PATH." >&2; exit 1; }; done
 	@java -version 2>&1 | grep -q '"17' || echo "make: warning: JDK 17 is what StreamFusion is tested with; found $$(java -version 2>&1 | head -n 1)" >&2
 
+# Always the whole workspace: another selection of crates means other features of the dependencies, hence another build.
 library: tools
-	cargo build --locked --release -p streamfusion-jni
+	cargo build --locked --release --workspace
 
 jars: library
 	$(MVN) -DskipTests install
@@ -63,7 +64,7 @@ package: jars
 	@ls -l flink/dist/target/flink-streamfusion-*.jar
 
 cli: tools
-	cargo build --locked --release -p streamfusion-cli
+	cargo build --locked --release --workspace
 
 clean:
 	cargo clean
