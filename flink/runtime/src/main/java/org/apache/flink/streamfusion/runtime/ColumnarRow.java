@@ -12,7 +12,8 @@ import org.apache.flink.types.RowKind;
 import org.apache.flink.types.variant.Variant;
 
 /**
- * One row of a batch that was copied to the heap. It never changes but for its row kind, so it may be kept.
+ * One row of a batch that was copied to the heap. It never changes but for its row kind, so it may be kept; it then keeps
+ * the columns of its batch alive.
  *
  * <p>Unlike Flink's {@code ColumnarRowData} it can be compared, hashed and printed, because a stock operator may do so with
  * its input: rows of this class are equal if kind and fields are, as those of {@link GenericRowData}.

@@ -6,6 +6,7 @@ import org.slf4j.LoggerFactory;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.Locale;
@@ -39,7 +40,7 @@ public final class NativeLibrary {
 
     /** Loads on first use; class initialisation runs once. */
     private static final class Loaded {
-        static final String REASON = warn(load(System.getProperty(PATH_PROPERTY)));
+        static final String REASON = warn(loadConfigured(System.getProperty(PATH_PROPERTY)));
     }
 
     private static String warn(String reason) {
@@ -49,11 +50,19 @@ public final class NativeLibrary {
         return reason;
     }
 
-    private static String load(String path) {
+    private static String loadConfigured(String path) {
         final String resource = resource(System.getProperty("os.name"), System.getProperty("os.arch"));
         return path != null && !path.isBlank()
-                ? load(Path.of(path))
+                ? loadFile(path)
                 : load(resource, NativeLibrary.class.getClassLoader());
+    }
+
+    static String loadFile(String path) {
+        try {
+            return load(Path.of(path));
+        } catch (InvalidPathException e) {
+            return PATH_PROPERTY + " is no path: " + e.getMessage();
+        }
     }
 
     /** The resource that holds the library for a platform. */

@@ -54,11 +54,11 @@ class HostCallsTest extends NativeTestBase {
         public void flatMap(RowData row, Collector<RowData> out) throws Exception {
             assertThat(row.getArity()).isEqualTo(3);
             assertThat(row.isNullAt(1)).as("a field that is not read").isTrue();
-            final long n = row.getLong(0);
+            final long n = row.isNullAt(0) ? 0 : row.getLong(0);
             if (n == 100) {
                 throw new CheckedFailure("thrown by the function");
             }
-            final GenericRowData result = new GenericRowData(1);
+            final GenericRowData result = GenericRowData.of(row.isNullAt(0) ? StringData.fromString("constant") : null);
             if (!row.isNullAt(2)) {
                 result.setField(0, StringData.fromString(row.getString(2).toString().repeat((int) n)));
             }
@@ -125,6 +125,19 @@ class HostCallsTest extends NativeTestBase {
                 .build();
     }
 
+    /** The same, with a call that has no operands. */
+    private static StageConfig withoutInputs() {
+        final StageConfig config = config(3);
+        final int from = config.spec.indexOf("\"operands\":[") + "\"operands\":[".length();
+        final String spec = config.spec.substring(0, from) + config.spec.substring(config.spec.indexOf("],\"type\":\"VARCHAR", from));
+        final HostFunction host = config.hosts[0];
+        return StageConfig.builder("Stage", spec)
+                .rowInput(INPUT, readsAll(INPUT))
+                .rowOutput(OUTPUT)
+                .host(new HostFunction(new Instance(), INPUT, new int[0], host.outputType(), host.outputSpec()))
+                .build();
+    }
+
     private static RowData row(long n, String text) {
         return GenericRowData.of(n, 99L, StringData.fromString(text));
     }
@@ -154,6 +167,19 @@ class HostCallsTest extends NativeTestBase {
                     assertThat(result.get(i).getString(1)).hasToString(("<" + i + ">").repeat(i % 5));
                 }
             }
+        }
+    }
+
+    @Test
+    void anExpressionWithoutInputsHasAResultForEachRow() throws Exception {
+        try (StageHarness harness = new StageHarness(withoutInputs())) {
+            harness.open();
+            harness.process(row(1, "a"));
+            harness.process(row(2, "b"));
+            harness.endInput();
+            assertThat(harness.out.rows())
+                    .extracting(Object::toString)
+                    .containsExactly("+I(1,constant)", "+I(2,constant)");
         }
     }
 

@@ -38,6 +38,11 @@ class NativeLibraryTest {
     }
 
     @Test
+    void whatIsNoPathIsAReason() {
+        assertThat(NativeLibrary.loadFile("no\u0000path")).contains(NativeLibrary.PATH_PROPERTY);
+    }
+
+    @Test
     void aFileThatIsNoLibraryIsAReason() throws IOException {
         final Path file = Files.writeString(directory.resolve("garbage.so"), "not a library");
         assertThat(NativeLibrary.load(file)).contains("could not be loaded");

@@ -14,6 +14,7 @@ import org.apache.flink.table.api.DataTypes;
 import org.apache.flink.table.data.GenericRowData;
 import org.apache.flink.table.data.RowData;
 import org.apache.flink.table.types.logical.RowType;
+import org.apache.flink.types.RowKind;
 
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -54,6 +55,22 @@ class NativeStageOperatorTest extends NativeTestBase {
             rows.forEach(harness::process);
             harness.endInput();
             EntryExitTest.assertSameRows(EveryType.TYPE, harness.out.rows(), rows);
+        }
+    }
+
+    @Test
+    void aStageThatReadsNoFieldStillCountsRows() throws Exception {
+        final StageConfig config =
+                StageConfig.builder("Stage", readingNothing(BIGINT))
+                        .rowInput(BIGINT, readsNothing(BIGINT))
+                        .rowOutput(BIGINT)
+                        .build();
+        try (StageHarness harness = new StageHarness(config)) {
+            harness.open();
+            harness.process(row(1));
+            harness.process(GenericRowData.ofKind(RowKind.DELETE, 2L));
+            harness.endInput();
+            assertThat(harness.out.rows()).extracting(Object::toString).containsExactly("+I(null)", "-D(null)");
         }
     }
 

@@ -7,6 +7,7 @@ import org.apache.flink.table.types.logical.RowType;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 
+import java.util.Collections;
 import java.util.List;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
@@ -41,6 +42,16 @@ abstract class NativeTestBase {
                 "{\"input\":\"%s\",\"entry\":true,\"reads\":%s,\"nodes\":[%s],\"hosts\":[%s],\"exchange\":%s,"
                         + "\"output\":\"rows\",\"writes\":%s,\"config\":{}}",
                 input.asSerializableString(), readsAll(input), nodes, hosts, exchange, readsAll(output));
+    }
+
+    /** The spec of a stage without operators that reads nothing: rows come out with their kinds and every field NULL. */
+    static String readingNothing(RowType type) {
+        return passing(type).replace("\"reads\":" + readsAll(type), "\"reads\":" + readsNothing(type));
+    }
+
+    /** The {@code entry} array of a plan that reads nothing. */
+    static String readsNothing(RowType type) {
+        return Collections.nCopies(type.getFieldCount(), "null").toString();
     }
 
     /** The buffers for results of a type. */
