@@ -99,7 +99,7 @@ impl<T: Native> Value for T {
         key.0
     }
 
-    fn find<'m, V>(map: &'m mut BTreeMap<Comparable<T>, V>, item: T) -> Option<&'m mut V> {
+    fn find<V>(map: &mut BTreeMap<Comparable<T>, V>, item: T) -> Option<&mut V> {
         map.get_mut(&Comparable(item))
     }
 

@@ -61,26 +61,27 @@ pub(super) trait Output: Clone + Debug + Send + Sync + 'static {
 /// Versions of fixed width.
 #[derive(Debug)]
 pub(super) struct NativeVersions<T> {
-    values: Vec<T>,
-    valid: Vec<bool>,
+    values: Vec<[T; 2]>,
+    valid: Vec<[bool; 2]>,
 }
 
 impl<T: Native> Output for T {
     type Builder = NativeVersions<T>;
 
     fn builder(rows: usize) -> Self::Builder {
-        NativeVersions { values: Vec::with_capacity(2 * rows), valid: Vec::with_capacity(2 * rows) }
+        NativeVersions { values: Vec::with_capacity(rows), valid: Vec::with_capacity(rows) }
     }
 
     #[inline]
     fn push(builder: &mut Self::Builder, before: Option<Self>, after: Option<Self>) {
-        builder.values.extend([before.unwrap_or_default(), after.unwrap_or_default()]);
-        builder.valid.extend([before.is_some(), after.is_some()]);
+        builder.values.push([before.unwrap_or_default(), after.unwrap_or_default()]);
+        builder.valid.push([before.is_some(), after.is_some()]);
     }
 
     fn finish(builder: Self::Builder, ty: &DataType) -> Result<Versions, OperatorError> {
-        let nulls = builder.valid.contains(&false).then(|| NullBuffer::new(BooleanBuffer::from(builder.valid)));
-        Ok(Versions::Direct(T::array(builder.values, nulls, ty)?))
+        let valid = builder.valid.into_flattened();
+        let nulls = valid.contains(&false).then(|| NullBuffer::new(BooleanBuffer::from(valid)));
+        Ok(Versions::Direct(T::array(builder.values.into_flattened(), nulls, ty)?))
     }
 
     #[inline]
