@@ -16,7 +16,6 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 LIBRARY := $(CARGO_TARGET_DIR)/release/libstreamfusion_jni.so
 # -B: no colours and no progress bars. -o is never used, so that a new machine works like an old one.
 MVN := mvn -B -q -f flink/pom.xml -Dstreamfusion.native.library=$(LIBRARY)
-RUN_MAIN := $(MVN) -pl tests -am -DskipTests package exec:exec@run-main
 SQL ?= demo/flights.sql
 
 .PHONY: help tools library jars data demo test check rust-test java-test bench bench-job package cli clean
@@ -34,13 +33,13 @@ library: tools
 	cargo build --locked --release --workspace
 
 jars: library
-	$(MVN) -DskipTests install
+	$(MVN) -DskipTests package
 
 data: tools
 	python3 demo/fetch_flights.py "$(CACHE)/data"
 
 demo: jars data
-	demo/run.sh "$(SQL)"
+	STREAMFUSION_LIBRARY="$(LIBRARY)" demo/java.sh org.apache.flink.streamfusion.tests.Demo "$(SQL)" "$(CACHE)/data"
 
 check: tools
 	cargo fmt --all --check
@@ -50,7 +49,7 @@ rust-test: tools
 	cargo test --locked --workspace
 
 java-test: library
-	$(MVN) install
+	$(MVN) package
 
 test: check rust-test java-test demo
 
@@ -58,7 +57,7 @@ bench: tools
 	cargo bench --locked --workspace --benches -- --noplot
 
 bench-job: jars
-	demo/bench-job.sh
+	STREAMFUSION_LIBRARY="$(LIBRARY)" demo/java.sh org.apache.flink.streamfusion.tests.BenchJob
 
 package: jars
 	@ls -l flink/dist/target/flink-streamfusion-*.jar

@@ -1,0 +1,186 @@
+//! Stages opened from what the planner answered, as the JVM would open them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Int64Array, NullArray};
+use arrow::datatypes::Int64Type;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use streamfusion_engine::{Edge, EngineError, Stage, plan};
+use streamfusion_row::{Batch, frame};
+
+const ROW: &str = "ROW<`k` BIGINT, `v` BIGINT, `unread` BIGINT>";
+
+fn input(index: usize, ty: &str) -> Value {
+    json!({"kind": "INPUT_REF", "inputIndex": index, "type": ty})
+}
+
+fn call(name: &str, operands: &[Value], ty: &str) -> Value {
+    json!({"kind": "CALL", "syntax": "BINARY", "internalName": format!("${name}$1"), "operands": operands, "type": ty})
+}
+
+fn node(id: i64, kind: &str, output: &str, properties: Value) -> Value {
+    let mut node = json!({
+        "id": id,
+        "type": format!("stream-exec-{kind}_1"),
+        "inputProperties": [{"requiredDistribution": {"type": "UNKNOWN"}, "damBehavior": "PIPELINED", "priority": 0}],
+        "outputType": output,
+        "description": format!("{kind} {id}"),
+    });
+    let map = node.as_object_mut().unwrap();
+    map.extend(properties.as_object().unwrap().clone());
+    node
+}
+
+/// source 1, calc 2 (k, v / (k - 7)), exchange 3 by k, GROUP BY 4 with SUM, sink 5
+fn job() -> Value {
+    let literal = json!({"kind": "LITERAL", "value": 7, "type": "INT NOT NULL"});
+    let divisor = call("-", &[input(0, "BIGINT"), literal], "BIGINT");
+    let quotient = call("/", &[input(1, "BIGINT"), divisor], "BIGINT");
+    let middle = "ROW<`k` BIGINT, `q` BIGINT>";
+    let result = "ROW<`k` BIGINT, `s` BIGINT>";
+    let sum = json!({"name": "s", "internalName": "$SUM$1", "argList": [1], "filterArg": -1, "distinct": false,
+        "approximate": false, "ignoreNulls": false, "type": "BIGINT"});
+    let nodes = [
+        node(1, "table-source-scan", ROW, json!({"scanTableSource": {}})),
+        node(2, "calc", middle, json!({"projection": [input(0, "BIGINT"), quotient], "condition": null})),
+        node(
+            3,
+            "exchange",
+            middle,
+            json!({"inputProperties": [{"requiredDistribution": {"type": "HASH", "keys": [0]},
+                "damBehavior": "PIPELINED", "priority": 0}]}),
+        ),
+        node(
+            4,
+            "group-aggregate",
+            result,
+            json!({"grouping": [0], "aggCalls": [sum], "aggCallNeedRetractions": [false],
+                "generateUpdateBefore": true, "needRetraction": false}),
+        ),
+        node(5, "sink", result, json!({"dynamicTableSink": {}})),
+    ];
+    let edges: Vec<Value> = (1..5).map(|id| json!({"source": id, "target": id + 1})).collect();
+    json!({"flinkVersion": "2.2.1", "config": {}, "checkpointing": false, "nodes": nodes, "edges": edges})
+}
+
+/// The specs of the job's stages.
+fn stages() -> Vec<String> {
+    let response: Value = serde_json::from_str(&plan(&job().to_string()).unwrap()).unwrap();
+    let stages = response["stages"].as_array().unwrap();
+    let specs = stages.iter().map(|stage| stage["spec"].as_str().unwrap().to_owned());
+    assert_eq!(stages.len(), 2, "{response:#}");
+    specs.collect()
+}
+
+fn open(spec: &str, channels: u32) -> Stage {
+    Stage::open(spec, Edge { channels, max_parallelism: 128 }, &|_, _| unreachable!("the job has no JVM expressions"))
+        .unwrap()
+}
+
+fn rows(rows: &[(i64, i64)]) -> Batch {
+    let keys: ArrayRef = Arc::new(rows.iter().map(|row| row.0).collect::<Int64Array>());
+    let values: ArrayRef = Arc::new(rows.iter().map(|row| row.1).collect::<Int64Array>());
+    Batch::try_new(vec![keys, values, Arc::new(NullArray::new(rows.len()))], rows.len(), None).unwrap()
+}
+
+fn drain(stage: &mut Stage) -> Result<Vec<Batch>, EngineError> {
+    let mut out = Vec::new();
+    while let Some(batch) = stage.pull()? {
+        out.push(batch);
+    }
+    Ok(out)
+}
+
+/// Changes as text per key, for example `+U 1 6`.
+fn changes(batches: &[Batch]) -> BTreeMap<i64, Vec<String>> {
+    let mut changes: BTreeMap<i64, Vec<String>> = BTreeMap::new();
+    for batch in batches {
+        let column = |i: usize| batch.columns()[i].as_primitive::<Int64Type>();
+        for row in 0..batch.num_rows() {
+            let kind = ["+I", "-U", "+U", "-D"][batch.kinds().map_or(0, |kinds| usize::from(kinds.value(row)))];
+            let (key, sum) = (column(0).value(row), column(1).value(row));
+            changes.entry(key).or_default().push(format!("{kind} {key} {sum}"));
+        }
+    }
+    changes
+}
+
+/// Runs the job over the rows, cut into batches behind the given row numbers, through an exchange to `channels` subtasks.
+fn run(input: &[(i64, i64)], cuts: &[usize], channels: u32) -> Result<BTreeMap<i64, Vec<String>>, EngineError> {
+    let specs = stages();
+    let mut first = open(&specs[0], channels);
+    let mut second: Vec<Stage> = (0..channels).map(|_| open(&specs[1], 1)).collect();
+    let mut out = Vec::new();
+    let mut bounds = vec![0];
+    bounds.extend(cuts.iter().map(|cut| cut % (input.len() + 1)));
+    bounds.push(input.len());
+    bounds.sort_unstable();
+    for pair in bounds.windows(2) {
+        first.push(rows(&input[pair[0]..pair[1]]))?;
+        for part in drain(&mut first)? {
+            let group = u32::from(part.key_group().expect("a key group behind a keyed exchange"));
+            let target = &mut second[(group * channels / 128) as usize];
+            target.push_encoded(&frame::encode(&part)?)?;
+            out.extend(drain(target)?);
+        }
+    }
+    Ok(changes(&out))
+}
+
+#[test]
+fn job_yields_the_changelog_of_flink() {
+    let changes = run(&[(1, 6), (2, 10), (1, 12), (1, 0)], &[], 1).unwrap();
+    assert_eq!(changes[&1], ["+I 1 -1", "-U 1 -1", "+U 1 -3"]);
+    assert_eq!(changes[&2], ["+I 2 -2"]);
+}
+
+#[test]
+fn failure_names_its_node_and_its_java_class_and_the_stage_fails_from_then_on() {
+    let mut stage = open(&stages()[0], 1);
+    stage.push(rows(&[(1, 1)])).unwrap();
+    drain(&mut stage).unwrap();
+    let pushed = stage.push(rows(&[(7, 1)])).and_then(|()| drain(&mut stage).map(drop));
+    let error = pushed.expect_err("a division by zero");
+    assert!(error.to_string().contains("node 2 calc 2"), "{error}");
+    let java = error.expression_error().expect("an error that Flink shares").to_string();
+    assert_eq!(java, "java.lang.ArithmeticException: / by zero");
+    assert!(matches!(stage.push(rows(&[(1, 1)])), Err(EngineError::Failed)));
+    assert!(matches!(stage.pull(), Err(EngineError::Failed)));
+}
+
+#[test]
+fn panic_becomes_an_error_that_names_the_node() {
+    let mut stage = open(&stages()[0], 1);
+    stage.panic_on_purpose();
+    let error = stage.push(rows(&[(1, 1)])).expect_err("a panic");
+    assert!(error.to_string().contains("node 2 calc 2: native code panicked: on purpose"), "{error}");
+    assert!(matches!(stage.pull(), Err(EngineError::Failed)));
+}
+
+#[test]
+fn bytes_that_are_no_batch_are_refused() {
+    let specs = stages();
+    let mut first = open(&specs[0], 1);
+    first.push(rows(&[(1, 1)])).unwrap();
+    let bytes = frame::encode(&drain(&mut first).unwrap()[0]).unwrap();
+    for end in 0..bytes.len() {
+        assert!(matches!(open(&specs[1], 1).push_encoded(&bytes[..end]), Err(EngineError::Frame(_))), "{end} bytes");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn batch_cuts_and_parallelism_do_not_matter(
+        input in prop::collection::vec((8_i64..20, -100_i64..100), 0..60),
+        cuts in prop::collection::vec(0_usize..1000, 0..12),
+        channels in 1_u32..5,
+    ) {
+        let whole = run(&input, &[], 1).unwrap();
+        prop_assert_eq!(run(&input, &cuts, channels).unwrap(), whole);
+    }
+}
