@@ -56,7 +56,7 @@ pub fn host_calls(rex: &Rex, pointer: &str) -> Result<Vec<HostCall>, Reason> {
 }
 
 fn walk(rex: &Rex, pointer: &str, calls: &mut Vec<HostCall>) -> Result<(), Reason> {
-    if let Err(reason) = supports(rex) {
+    if let Err(reason) = supports(rex).and_then(|()| supports_literals(rex, pointer)) {
         return match rex {
             Rex::Call { .. } | Rex::Search { .. } | Rex::FieldAccess { .. } => {
                 calls.push(host_call(rex, pointer, reason)?);
@@ -75,6 +75,14 @@ fn walk(rex: &Rex, pointer: &str, calls: &mut Vec<HostCall>) -> Result<(), Reaso
         }
     }
     Ok(())
+}
+
+/// Whether the literals among the operands have a native form.
+fn supports_literals(rex: &Rex, pointer: &str) -> Result<(), Reason> {
+    children(rex, pointer).into_iter().try_for_each(|(child, _)| match child {
+        Rex::Literal { value, ty } => literal::scalar(value, ty).map(drop),
+        _ => Ok(()),
+    })
 }
 
 /// The operands of an expression with their JSON pointers.

@@ -185,5 +185,6 @@ fn rounding_is_half_up() {
     check(round(col(1, INT), 3, INT), &values, &["15", "-25", "2147483647", "NULL"]);
     check(round(col(2, TINYINT), -1, TINYINT), &values, &["-126", "126", "0", "NULL"]);
     assert!(supports(&call("ROUND", vec![col(0, DOUBLE)], DOUBLE)).is_err());
+    assert!(supports(&round(col(1, INT), i64::from(i32::MIN), INT)).is_err());
     assert!(supports(&call("POWER", vec![col(0, DOUBLE), int(2, INT)], DOUBLE)).is_err());
 }

@@ -109,7 +109,10 @@ fn round_to_integer(kind: &TypeKind, ty: &LogicalType, up: bool) -> Result<Kerne
 }
 
 fn round(kind: &TypeKind, places: i64, ty: &LogicalType) -> Result<Kernel, Reason> {
-    let places = i32::try_from(places).map_err(|_| Reason::new("ROUND to so many digits is not supported natively"))?;
+    let places = i32::try_from(places)
+        .ok()
+        .filter(|places| (-1_000..=1_000).contains(places))
+        .ok_or_else(|| Reason::new("ROUND to so many digits is not supported natively"))?;
     if matches!(kind, TypeKind::Float | TypeKind::Double) {
         return Err(Reason::new("ROUND of FLOAT or DOUBLE depends on how Java writes the number as text"));
     }
