@@ -233,29 +233,29 @@ public final class Parity {
     private void checkPlan(PlanReport plan) {
         List<String> natively = plan.nativeNodes().stream().map(PlanReport.Node::kind).toList();
         if (natively.isEmpty()) {
-            throw new AssertionError("Nothing runs natively:\n" + plan.text());
+            throw new AssertionError("Nothing runs natively:\n" + plan.decisions());
         }
         if (expectedNative != null && !expectedNative.equals(natively)) {
             throw new AssertionError(
-                    "Native nodes are %s, expected %s:%n%s".formatted(natively, expectedNative, plan.text()));
+                    "Native nodes are %s, expected %s:%n%s".formatted(natively, expectedNative, plan.decisions()));
         }
         Set<String> notSeen = new LinkedHashSet<>(expectedStock.keySet());
         for (PlanReport.Node node : plan.stockNodes()) {
             String reason = expectedStock.get(node.kind());
             if (reason == null && !node.isEndOfPlan()) {
                 throw new AssertionError("%s does not run natively: %s%n%s"
-                        .formatted(node.kind(), node.reasons(), plan.text()));
+                        .formatted(node.kind(), node.reasons(), plan.decisions()));
             }
             if (reason != null && node.reasons().stream().anyMatch(given -> given.contains(reason))) {
                 notSeen.remove(node.kind());
             }
         }
         if (!notSeen.isEmpty()) {
-            throw new AssertionError("No node stays on Flink as %s:%n%s".formatted(expectedStock, plan.text()));
+            throw new AssertionError("No node stays on Flink as %s:%n%s".formatted(expectedStock, plan.decisions()));
         }
         if (expectedHosted != null && !expectedHosted.equals(Set.copyOf(plan.hostedExpressions()))) {
             throw new AssertionError("Expressions in the JVM are %s, expected %s:%n%s"
-                    .formatted(plan.hostedExpressions(), expectedHosted, plan.text()));
+                    .formatted(plan.hostedExpressions(), expectedHosted, plan.decisions()));
         }
     }
 

@@ -65,6 +65,12 @@ record PlanReport(String text, List<Node> nodes) {
         return start < 0 ? text : text.substring(start);
     }
 
+    /** What StreamFusion says of the plan; all of the explanation if that is nothing. */
+    String decisions() {
+        int start = text.indexOf(SECTION);
+        return start < 0 ? text : text.substring(start);
+    }
+
     List<Node> nativeNodes() {
         return nodes.stream().filter(Node::isNative).toList();
     }

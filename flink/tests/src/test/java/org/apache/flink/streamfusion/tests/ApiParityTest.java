@@ -93,9 +93,7 @@ class ApiParityTest {
             tables.createTemporaryView("t", tables.fromDataStream(input));
             Table table = tables.sqlQuery(QUERY);
             assertNative(engine, table.explain());
-            try (CloseableIterator<Row> rows = tables.toChangelogStream(table).executeAndCollect()) {
-                results.add(collect(rows));
-            }
+            results.add(collect(tables.toChangelogStream(table).executeAndCollect()));
         }
         assertThat(results.get(1)).isEqualTo(results.get(0)).isNotEmpty();
     }
