@@ -56,7 +56,12 @@ class NestedRowParityTest {
     }
 
     @Test
-    void rowsAreKeys() throws Exception {
-        Parity.of("SELECT r, COUNT(*) FROM t GROUP BY r").input("t", DDL, ROWS).run();
+    void rowsAreKeysOnFlink() throws Exception {
+        Parity.of("SELECT r, COUNT(*) FROM t WHERE id + 1 > 0 GROUP BY r")
+                .input("t", DDL, ROWS)
+                .expectNative("Calc")
+                .expectStock("Exchange", "keys of type ROW are not supported natively")
+                .expectStock("GroupAggregate", "keys of type ROW are not supported natively")
+                .run();
     }
 }

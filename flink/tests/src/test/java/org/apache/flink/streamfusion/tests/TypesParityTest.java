@@ -3,9 +3,12 @@ package org.apache.flink.streamfusion.tests;
 import org.apache.flink.types.Row;
 
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
 
-import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
 
 /** Values of every type enter, travel and leave unchanged. */
 @RequiresNative
@@ -13,6 +16,12 @@ class TypesParityTest {
     private static final List<EdgeValues.Column> COLUMNS = EdgeValues.allTypes();
     private static final List<Row> ROWS = EdgeValues.numbered(EdgeValues.rows(COLUMNS, 100, 7));
     private static final String DDL = "id INT NOT NULL, " + EdgeValues.ddl(COLUMNS);
+    private static final int SINKS_PER_JOB = 6;
+
+    static Stream<List<EdgeValues.Column>> someColumns() {
+        return IntStream.iterate(0, start -> start < COLUMNS.size(), start -> start + SINKS_PER_JOB)
+                .mapToObj(start -> COLUMNS.subList(start, Math.min(COLUMNS.size(), start + SINKS_PER_JOB)));
+    }
 
     @Test
     void calcPassesEveryTypeThrough() throws Exception {
@@ -32,15 +41,15 @@ class TypesParityTest {
                 .run();
     }
 
-    @Test
-    void everyTypeIsAKey() throws Exception {
-        List<String> statements = new ArrayList<>();
-        Parity parity = null;
-        for (EdgeValues.Column column : COLUMNS) {
-            statements.add("INSERT INTO s_%1$s SELECT `%1$s`, COUNT(*) FROM t GROUP BY `%1$s`".formatted(column.name()));
-        }
-        parity = Parity.of(statements.toArray(String[]::new)).input("t", DDL, ROWS);
-        for (EdgeValues.Column column : COLUMNS) {
+    @ParameterizedTest
+    @MethodSource("someColumns")
+    void everyTypeIsAKey(List<EdgeValues.Column> columns) throws Exception {
+        String[] statements = columns.stream()
+                .map(EdgeValues.Column::name)
+                .map(name -> "INSERT INTO s_%1$s SELECT `%1$s`, COUNT(*) FROM t GROUP BY `%1$s`".formatted(name))
+                .toArray(String[]::new);
+        Parity parity = Parity.of(statements).input("t", DDL, ROWS).batchSizes(1, 8192);
+        for (EdgeValues.Column column : columns) {
             parity.sink("s_" + column.name(), column.ddl() + ", n BIGINT");
         }
         parity.run();
