@@ -31,7 +31,7 @@ import java.util.List;
 import java.util.Map;
 
 /** Stages in real tasks, with a real network between them. */
-class NativeExchangeITCase extends NativeTestBase {
+class NativeExchangeTest extends NativeTestBase {
 
     private static final long ROWS = 20_000;
     private static final RowType TYPE = RowType.of(DataTypes.BIGINT().getLogicalType());
@@ -68,10 +68,10 @@ class NativeExchangeITCase extends NativeTestBase {
         final Transformation<Object> batches =
                 stage(source.getTransformation(), first, NativeBatchTypeInfo.INSTANCE, 2);
         final Transformation<Object> exchange = cast(new PartitionTransformation<>(
-                        NativeExchangeITCase.<NativeBatch>cast(batches), new NativeKeyGroupPartitioner(128)));
+                        NativeExchangeTest.<NativeBatch>cast(batches), new NativeKeyGroupPartitioner(128)));
         final Transformation<Object> rows = stage(exchange, second, InternalTypeInfo.of(TYPE), 3);
         final List<String> arrived =
-                new DataStream<>(env, NativeExchangeITCase.<RowData>cast(rows))
+                new DataStream<>(env, NativeExchangeTest.<RowData>cast(rows))
                         .map(new SubtaskAndValue(), Types.STRING)
                         .setParallelism(3)
                         .executeAndCollect((int) ROWS * 2);
@@ -92,10 +92,10 @@ class NativeExchangeITCase extends NativeTestBase {
     private static <I> Transformation<Object> stage(
             Transformation<I> input, StageConfig config, TypeInformation<?> type, int parallelism) {
         return new OneInputTransformation<>(
-                NativeExchangeITCase.<Object>cast(input),
+                NativeExchangeTest.<Object>cast(input),
                 config.description,
                 new NativeStageOperatorFactory(config),
-                NativeExchangeITCase.<Object>cast(type),
+                NativeExchangeTest.<Object>cast(type),
                 parallelism);
     }
 
