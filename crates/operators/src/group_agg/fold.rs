@@ -4,8 +4,9 @@
 //! loop is compiled per function and type: nothing is dispatched or allocated per row.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, NullArray};
 use arrow::datatypes::DataType;
 use streamfusion_state::PagedVec;
 
@@ -111,13 +112,12 @@ impl<F: Function> Aggregate for Folded<F> {
         actions: &[u8],
         changed: &mut [bool],
     ) -> Result<Versions, OperatorError> {
-        let empty: ArrayRef = std::sync::Arc::new(arrow::array::NullArray::new(0));
+        let empty: ArrayRef = Arc::new(NullArray::new(0));
         let column = F::Input::column(argument.unwrap_or(&empty))?;
         self.accumulators.grow(rows.slot_bound, &self.function.create());
-        let table = &mut self.accumulators;
-        let create = &self.function;
+        let (table, function) = (&mut self.accumulators, &self.function);
         self.touched.clear();
-        self.touched.extend(rows.slots.iter().map(|slot| std::mem::replace(table.get_mut(*slot), create.create())));
+        self.touched.extend(rows.slots.iter().map(|slot| std::mem::replace(table.get_mut(*slot), function.create())));
         let builder = self.fold_rows(rows, argument, &column, actions, changed);
         for (slot, accumulator) in rows.slots.iter().zip(self.touched.drain(..)) {
             *self.accumulators.get_mut(*slot) = accumulator;

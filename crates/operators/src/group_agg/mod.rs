@@ -1,8 +1,8 @@
 //! GROUP BY without a window, one changelog row after the other as Flink emits them.
 //!
-//! A batch goes through in columns: groups of its rows ([`keys`]), record counts ([`rows`]), per call the values before
-//! and after each row ([`fold`]), and from those the changelog ([`output`]). Only the loops of [`fold`] and [`distinct`]
-//! touch the state of the calls, each group once per batch.
+//! A batch goes through in columns: groups of its rows (`keys`), record counts (`rows`), per call the values before and
+//! after each row (`fold`), and from those the changelog (`output`). Only the loops of `fold` and `distinct` touch the
+//! state of the calls.
 //!
 //! Follows: GroupAggFunction, GroupAggHelper, AggsHandlerCodeGenerator, Flink 2.2. Differences: none in the changelog. A
 //! batch that fails leaves the operator unusable, as the failed task does.
@@ -55,7 +55,7 @@ pub struct GroupAgg {
     counts: PagedVec<i64>,
     calls: Vec<CallState>,
     distincts: Vec<DistinctState>,
-    need_retraction: bool,
+    retraction: Retraction,
     update_before: UpdateBefore,
     rows: Rows,
     changed: Vec<bool>,
@@ -95,7 +95,7 @@ impl GroupAgg {
             counts: PagedVec::new(),
             distincts: share_distinct_tables(&calls, retraction)?,
             calls,
-            need_retraction: spec.need_retraction,
+            retraction,
             update_before: if spec.generate_update_before { UpdateBefore::Emit } else { UpdateBefore::Omit },
             rows: Rows::default(),
             changed: Vec::new(),
@@ -168,7 +168,7 @@ impl Operator for GroupAgg {
         self.counts.grow(self.rows.slot_bound, &0);
         self.rows.counts.clear();
         self.rows.counts.extend(self.rows.slots.iter().map(|slot| *self.counts.get(*slot)));
-        self.rows.count(&batch, self.need_retraction)?;
+        self.rows.count(&batch, self.retraction)?;
 
         self.restrict(&batch)?;
         self.changed.clear();

@@ -5,6 +5,7 @@
 
 use streamfusion_row::{Batch, RowKind};
 
+use super::support::Retraction;
 use crate::OperatorError;
 
 /// The row is accumulated.
@@ -41,7 +42,7 @@ impl Rows {
     /// Counts records: fills in `actions` and brings `counts` up to date.
     ///
     /// Errors if a row retracts where the plan promises rows that insert only.
-    pub(super) fn count(&mut self, batch: &Batch, need_retraction: bool) -> Result<(), OperatorError> {
+    pub(super) fn count(&mut self, batch: &Batch, retraction: Retraction) -> Result<(), OperatorError> {
         let groups = &self.groups;
         let counts = &mut self.counts;
         self.actions.clear();
@@ -53,7 +54,7 @@ impl Rows {
             })),
             Some(kinds) => {
                 let kinds = kinds.values();
-                if !need_retraction && kinds.iter().any(|kind| !is_accumulate(*kind)) {
+                if retraction == Retraction::None && kinds.iter().any(|kind| !is_accumulate(*kind)) {
                     return Err(OperatorError::UnexpectedRetraction);
                 }
                 self.actions.extend(groups.iter().zip(kinds.iter()).map(|(group, kind)| {

@@ -93,6 +93,8 @@ proptest! {
         rows.extend(retractions);
         let mut live: Vec<String> = Vec::new();
         for change in run(&spec, &rows, &sizes) {
+            // a change from 0.0 to -0.0 is not emitted, so that either may be retracted
+            let change = change.replace(" -0.0", " 0.0");
             match change.split_at(2) {
                 ("+I" | "+U", row) => live.push(row.to_owned()),
                 (_, row) if spec.generate_update_before || change.starts_with("-D") => {
