@@ -27,7 +27,11 @@ final class GraphSplice {
 
     private final Map<ExecNode<?>, List<ExecEdge>> originals = new IdentityHashMap<>();
 
-    private GraphSplice() {}
+    private final ExecNodeGraph graph;
+
+    private GraphSplice(ExecNodeGraph graph) {
+        this.graph = graph;
+    }
 
     /**
      * Splices stages in.
@@ -47,10 +51,9 @@ final class GraphSplice {
                 rowsOf.put(stage.producer(), nodes.get(i));
             }
         }
+        final List<ExecNode<?>> roots = new ArrayList<>();
         for (ExecNode<?> root : graph.getRootNodes()) {
-            if (replaced.contains(root.getId())) {
-                throw new NativeException("The native plan replaces the root " + root.getDescription());
-            }
+            roots.add(replaced.contains(root.getId()) ? rowsOf(root.getId(), rowsOf) : root);
         }
         for (int i = 0; i < nodes.size(); i++) {
             nodes.get(i).setInputEdges(inputEdges(response.stages().get(i), nodes.get(i), request, stages));
@@ -65,13 +68,18 @@ final class GraphSplice {
             }
         }
         // Nothing has changed so far, and nothing fails from here on.
-        final GraphSplice splice = new GraphSplice();
+        final GraphSplice splice = new GraphSplice(new ExecNodeGraph(graph.getFlinkVersion(), roots));
         changes.forEach(
                 (node, edges) -> {
                     splice.originals.put(node, node.getInputEdges());
                     node.setInputEdges(edges);
                 });
         return splice;
+    }
+
+    /** The graph to translate. Its roots differ only where a query is explained, which has no sink. */
+    ExecNodeGraph graph() {
+        return graph;
     }
 
     /** Puts the original edges back. */
@@ -102,13 +110,16 @@ final class GraphSplice {
                 edges.add(edge);
                 continue;
             }
-            final NativeStageExecNode stage = rowsOf.get(source);
-            if (stage == null) {
-                throw new NativeException(
-                        "The native plan has no rows of node " + source + " for " + target.getDescription());
-            }
-            edges.add(ExecEdge.builder().from(edge).source(stage).build());
+            edges.add(ExecEdge.builder().from(edge).source(rowsOf(source, rowsOf)).build());
         }
         return edges;
+    }
+
+    private static NativeStageExecNode rowsOf(int node, Map<Integer, NativeStageExecNode> rowsOf) {
+        final NativeStageExecNode stage = rowsOf.get(node);
+        if (stage == null) {
+            throw new NativeException("The native plan has no rows of node " + node + ", which a node of Flink reads");
+        }
+        return stage;
     }
 }

@@ -64,7 +64,7 @@ final class NativeStreamPlanner extends StreamPlanner {
             return super.translateToPlan(graph);
         }
         try {
-            return super.translateToPlan(graph);
+            return super.translateToPlan(splice.get().graph());
         } finally {
             splice.get().restore();
         }

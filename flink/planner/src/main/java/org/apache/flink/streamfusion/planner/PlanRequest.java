@@ -10,11 +10,14 @@ import org.apache.flink.streamfusion.runtime.NativeException;
 import org.apache.flink.table.planner.plan.nodes.exec.ExecEdge;
 import org.apache.flink.table.planner.plan.nodes.exec.ExecNode;
 import org.apache.flink.table.planner.plan.nodes.exec.ExecNodeGraph;
+import org.apache.flink.table.planner.plan.nodes.exec.stream.StreamExecLegacySink;
+import org.apache.flink.table.planner.plan.nodes.exec.stream.StreamExecSink;
 import org.apache.flink.table.planner.plan.nodes.exec.visitor.AbstractExecNodeExactlyOnceVisitor;
 import org.apache.flink.table.types.logical.LogicalType;
 import org.apache.flink.util.ExceptionUtils;
 import org.apache.flink.util.jackson.JacksonMapperFactory;
 
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
@@ -53,6 +56,7 @@ final class PlanRequest {
                 edgesJson.addObject().put("source", edge.getSource().getId()).put("target", node.getId());
             }
         }
+        addResults(graph, nodesJson, edgesJson);
         this.text = MAPPER.writeValueAsString(request);
     }
 
@@ -103,6 +107,22 @@ final class PlanRequest {
                     }
                 };
         graph.getRootNodes().forEach(root -> root.accept(visitor));
+    }
+
+    /** Gives a query that is only explained the sink that it gets when it runs: what nobody reads is not planned. */
+    private void addResults(ExecNodeGraph graph, ArrayNode nodesJson, ArrayNode edgesJson) {
+        int id = Collections.max(nodes.keySet());
+        for (ExecNode<?> root : graph.getRootNodes()) {
+            if (!(root instanceof StreamExecSink || root instanceof StreamExecLegacySink)) {
+                id++;
+                final ObjectNode json = nodesJson.addObject();
+                json.put("id", id);
+                json.put("type", "stream-exec-sink_1");
+                json.put("description", "Sink(the result of the query)");
+                json.set("outputType", nodeJson.get(root.getId()).get("outputType"));
+                edgesJson.addObject().put("source", root.getId()).put("target", id);
+            }
+        }
     }
 
     private static JsonNode toJson(ExecNode<?> node, ObjectWriter writer) {
