@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod call;
+pub mod cast;
 pub mod compile;
 mod conditional;
 pub mod error;
@@ -17,6 +18,8 @@ mod literal;
 mod names;
 pub mod native;
 pub mod registry;
+pub mod text;
+pub mod time;
 pub mod values;
 
 pub use compile::{compile, evaluate};

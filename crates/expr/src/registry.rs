@@ -15,8 +15,8 @@ use streamfusion_plan::rex::Rex;
 use streamfusion_plan::types::LogicalType;
 
 use crate::error::ExprError;
-use crate::functions;
 use crate::names::type_name;
+use crate::{cast, functions, text, time};
 
 /// Computes the result of a call for a number of rows from its operands' values.
 ///
@@ -72,6 +72,9 @@ const LOOKUPS: &[Lookup] = &[
     functions::arithmetic::lookup,
     functions::math::lookup,
     functions::cast::lookup,
+    cast::lookup,
+    text::lookup,
+    time::lookup,
 ];
 
 /// The kernel of a built-in, or why there is none.
