@@ -180,6 +180,29 @@ fn retracted_last_value_falls_back_to_the_one_before() {
 }
 
 #[test]
+fn values_retracted_before_they_came_count_as_in_flink() {
+    let min = retracting(spec(&[KEY], vec![call("MIN", &[INT])]));
+    // 1 comes back to a count of 0: it is not in the group, and 5 replaces it though it is greater
+    let back_to_zero = [
+        ("+I", 1, Datum::Null),
+        ("+I", 1, Datum::Null),
+        ("-D", 1, Datum::Int(1)),
+        ("+I", 1, Datum::Int(1)),
+        ("+I", 1, Datum::Int(5)),
+    ];
+    assert_eq!(run(&min, &rows(&back_to_zero, INT), &[]), ["+I 1 NULL", "-U 1 NULL", "+U 1 5"]);
+    // 3 has a count of -1, and yet it is the result when 2 goes
+    let negative = [
+        ("+I", 1, Datum::Int(2)),
+        ("+I", 1, Datum::Int(7)),
+        ("+I", 1, Datum::Null),
+        ("-D", 1, Datum::Int(3)),
+        ("-D", 1, Datum::Int(2)),
+    ];
+    assert_eq!(run(&min, &rows(&negative, INT), &[]), ["+I 1 2", "-U 1 2", "+U 1 3"]);
+}
+
+#[test]
 fn keys_are_told_apart_by_their_bits() {
     let key = |value: Datum| row("+I", &[(DOUBLE, value)]);
     let rows = [
@@ -223,6 +246,33 @@ fn output_leaves_in_batches_of_bounded_size() {
     let out = run(&spec(&[KEY], vec![call("SUM", &[INT])]), &rows, &[]);
     assert_eq!(out.len(), 2 * 20_000 - 7);
     assert_eq!(out.last().map(String::as_str), Some("+U 0 2858"));
+}
+
+#[test]
+fn state_does_not_grow_with_groups_that_are_gone() {
+    for grouping in [KEY, TEXT_KEY] {
+        let distinct = AggCall { distinct: true, ..call("COUNT", &[INT]) };
+        let spec = retracting(spec(&[grouping], vec![call("SUM", &[INT]), distinct, call("MAX", &[INT])]));
+        let mut operator = GroupAgg::try_new(&spec, &input_type()).unwrap();
+        let mut after_first = None;
+        for round in 0..50_i64 {
+            for kind in ["+I", "-D"] {
+                let rows: Vec<Row> = (round * 100..round * 100 + 100)
+                    .map(|key| {
+                        let text = (TEXT_KEY, Datum::Text(key.to_string()));
+                        row(kind, &[(KEY, Datum::Long(key)), text, (INT, Datum::Int(3))])
+                    })
+                    .collect();
+                operator.push(batch(&rows)).unwrap();
+                let mut out = Vec::new();
+                drain(&mut operator, &mut out);
+                assert_eq!(out.len(), 100);
+                assert_eq!(out[0], format!("{kind} {} 3 1 3", round * 100));
+            }
+            let bytes = operator.state_bytes();
+            assert!(bytes <= 2 * *after_first.get_or_insert(bytes), "{bytes} bytes after round {round}");
+        }
+    }
 }
 
 #[test]
