@@ -19,15 +19,21 @@ class GroupAggregateParityTest {
     private static final int KEYS = 4;
     private static final String ALL_KINDS = "+I,-U,+U,-D";
 
-    /** Types that have no order in Flink's MIN and MAX. */
-    private static final Set<String> WITHOUT_ORDER = Set.of("c_binary", "c_varbinary", "c_bytes");
+    /** Flink counts values of these types and knows no other aggregate of them. */
+    private static final Set<String> ONLY_COUNTED = Set.of("c_binary", "c_varbinary", "c_bytes");
 
     static Stream<EdgeValues.Column> numbers() {
-        return EdgeValues.numbers().stream();
+        return EdgeValues.numbers().stream().filter(GroupAggregateParityTest::canBeSummed);
     }
 
     static Stream<EdgeValues.Column> others() {
-        return EdgeValues.allTypes().stream().filter(column -> !EdgeValues.numbers().contains(column));
+        return EdgeValues.allTypes().stream()
+                .filter(column -> !EdgeValues.numbers().contains(column) || !canBeSummed(column));
+    }
+
+    /** Flink cannot plan a SUM of this type over retracting input: its zero does not fit. */
+    private static boolean canBeSummed(EdgeValues.Column column) {
+        return !column.name().equals("c_decimal_38_38");
     }
 
     @ParameterizedTest
@@ -192,12 +198,15 @@ class GroupAggregateParityTest {
         List<String> functions = new ArrayList<>(List.of(
                 "COUNT(x)",
                 "COUNT(DISTINCT x)",
-                "COUNT(DISTINCT x) FILTER (WHERE f)",
-                "FIRST_VALUE(x)",
-                "LAST_VALUE(x)",
-                "LAST_VALUE(x) FILTER (WHERE f)"));
-        if (!WITHOUT_ORDER.contains(column.name())) {
-            functions.addAll(List.of("MIN(x)", "MAX(x)", "MAX(x) FILTER (WHERE f)"));
+                "COUNT(DISTINCT x) FILTER (WHERE f)"));
+        if (!ONLY_COUNTED.contains(column.name())) {
+            functions.addAll(List.of(
+                    "FIRST_VALUE(x)",
+                    "LAST_VALUE(x)",
+                    "LAST_VALUE(x) FILTER (WHERE f)",
+                    "MIN(x)",
+                    "MAX(x)",
+                    "MAX(x) FILTER (WHERE f)"));
         }
         return functions;
     }

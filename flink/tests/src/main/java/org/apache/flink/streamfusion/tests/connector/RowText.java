@@ -13,17 +13,22 @@ import org.apache.flink.table.types.logical.LogicalType;
 import org.apache.flink.table.types.logical.MapType;
 import org.apache.flink.table.types.logical.MultisetType;
 import org.apache.flink.table.types.logical.RowType;
+import org.apache.flink.table.types.logical.utils.LogicalTypeChecks;
 
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.TreeMap;
 
 /**
- * Internal values as text that is equal exactly when the values are.
+ * Internal values as text that is equal exactly when the values are, once Flink has written them.
  *
- * <p>Doubles keep the sign of zero, decimals their scale, timestamps their nanoseconds, strings every code unit; the
+ * <p>Doubles keep the sign of zero, decimals their scale, timestamps their nanoseconds, strings every code unit. The
  * entries of a map, which have no order in Flink, are sorted.
+ *
+ * <p>Two values of Flink are more than their type says until they are written: a Java string with half a surrogate pair,
+ * of which a question mark is left, and a timestamp of precision 3 with nanoseconds, of which the milliseconds are.
  */
 public final class RowText {
     private static final long NANOS_PER_MILLI = 1_000_000L;
@@ -56,15 +61,19 @@ public final class RowText {
             case MULTISET -> ofMap(
                     (MapData) value, ((MultisetType) type).getElementType(), new IntType());
             case DISTINCT_TYPE -> ofValue(value, ((DistinctType) type).getSourceType());
-            case CHAR, VARCHAR -> quoted(((StringData) value).toString());
+            case CHAR, VARCHAR -> quoted(new String(((StringData) value).toBytes(), StandardCharsets.UTF_8));
             case BINARY, VARBINARY -> "x'" + HexFormat.of().formatHex((byte[]) value) + "'";
             case DECIMAL -> ((DecimalData) value).toBigDecimal().toPlainString();
-            case TIMESTAMP_WITHOUT_TIME_ZONE, TIMESTAMP_WITH_LOCAL_TIME_ZONE -> ofTimestamp((TimestampData) value);
+            case TIMESTAMP_WITHOUT_TIME_ZONE, TIMESTAMP_WITH_LOCAL_TIME_ZONE -> ofTimestamp(
+                    (TimestampData) value, LogicalTypeChecks.getPrecision(type));
             default -> value.toString();
         };
     }
 
-    private static String ofTimestamp(TimestampData timestamp) {
+    private static String ofTimestamp(TimestampData timestamp, int precision) {
+        if (TimestampData.isCompact(precision)) {
+            return TimestampData.fromEpochMillis(timestamp.getMillisecond()).toString();
+        }
         long nanos = timestamp.getNanoOfMillisecond();
         String text = timestamp.toLocalDateTime().toString();
         // A nanosecond part outside its range prints like a neighbour in range.
