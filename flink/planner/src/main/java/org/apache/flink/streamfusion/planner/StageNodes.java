@@ -12,6 +12,7 @@ import org.apache.flink.table.planner.plan.nodes.exec.ExecNodeContext;
 import org.apache.flink.table.planner.plan.nodes.exec.ExecNodeMetadata;
 import org.apache.flink.table.planner.plan.nodes.exec.InputProperty.DistributionType;
 import org.apache.flink.table.planner.plan.nodes.exec.stream.StreamExecExchange;
+import org.apache.flink.table.planner.plan.nodes.exec.stream.StreamExecUnion;
 import org.apache.flink.table.planner.plan.utils.ExecNodeMetadataUtil;
 import org.apache.flink.table.types.logical.RowType;
 
@@ -132,11 +133,17 @@ final class StageNodes {
                 stage.nodes().stream()
                         .map(id -> request.node(id).getDescription())
                         .collect(Collectors.joining(" -> ", "Native(", ")"));
-        return new Naming(uidName(anchor), anchorName, chain);
+        return new Naming(uidName(stage, anchor), anchorName, chain);
     }
 
-    /** The name that Flink would put into the uid of the anchor's operator, so that the uid stays the same. */
-    private static String uidName(ExecNode<?> anchor) {
+    /**
+     * The name that Flink would put into the uid of the anchor's operator, so that the uid stays the same. A union is no
+     * operator on Flink.
+     */
+    private static String uidName(Stage stage, ExecNode<?> anchor) {
+        if (anchor instanceof StreamExecUnion) {
+            return "native-union-" + letters(stage.id());
+        }
         final ExecNodeMetadata metadata = metadata(anchor);
         if (metadata == null || metadata.producedTransformations().length == 0) {
             throw new NativeException(

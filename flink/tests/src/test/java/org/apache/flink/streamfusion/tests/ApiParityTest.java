@@ -15,6 +15,7 @@ import org.apache.flink.table.api.PlanReference;
 import org.apache.flink.table.api.Table;
 import org.apache.flink.table.api.TableEnvironment;
 import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
+import org.apache.flink.table.planner.plan.nodes.exec.ExecNodeContext;
 import org.apache.flink.types.Row;
 import org.apache.flink.util.CloseableIterator;
 
@@ -109,6 +110,8 @@ class ApiParityTest {
             StreamTableEnvironment environment = environment(engine);
             environment.executeSql(new ParityInput("t", DDL, "+I", List.of()).createTable(dataId, ParityValuesFactory.RowForm.MIXED));
             environment.executeSql(new ParitySink("s", "k STRING, n BIGINT, s INT", ParitySink.ALL_KINDS).createTable(sinkId));
+            // Ids count on for the life of the JVM.
+            ExecNodeContext.resetIdCounter();
             String plan = environment.compilePlanSql("INSERT INTO s " + QUERY).asJsonString();
             plans.add(plan);
             PlanReference reference = PlanReference.fromJsonString(plan);

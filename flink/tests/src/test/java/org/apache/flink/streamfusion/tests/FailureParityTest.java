@@ -27,7 +27,7 @@ class FailureParityTest {
                 "SELECT CAST(s AS DATE) FROM t",
                 "SELECT CAST(s AS TIME) FROM t",
                 "SELECT CAST(s AS TIMESTAMP(3)) FROM t",
-                "SELECT CAST(s AS BINARY(2)) || x'00' FROM t WHERE CAST(s AS INT) > 0",
+                "SELECT v FROM t WHERE CAST(s AS INT) > 0",
                 "SELECT v FROM t WHERE 1 / v > 0",
                 "SELECT s, SUM(1 / v) FROM t GROUP BY s",
                 "SELECT LOWER(s), 1 / v FROM t"

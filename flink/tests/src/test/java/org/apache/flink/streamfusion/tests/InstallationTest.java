@@ -71,7 +71,7 @@ class InstallationTest {
 
     private static Path existing(String property) {
         String path = System.getProperty(property, "");
-        assumeTrue(Files.exists(Path.of(path)), "not packaged: " + path);
+        assumeTrue(Files.isRegularFile(Path.of(path)), "not packaged: " + path);
         return Path.of(path);
     }
 

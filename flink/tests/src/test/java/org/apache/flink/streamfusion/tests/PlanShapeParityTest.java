@@ -94,7 +94,6 @@ class PlanShapeParityTest {
                 .input("t", DDL, rows())
                 .expectStock("OverAggregate", "")
                 .expectStock("Exchange", "")
-                .expectStock("Calc", "")
                 .finalTable()
                 .run();
     }
