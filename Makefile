@@ -57,7 +57,8 @@ bench: tools
 	cargo bench --locked --workspace --benches -- --noplot
 
 bench-job: jars
-	STREAMFUSION_LIBRARY="$(LIBRARY)" demo/java.sh org.apache.flink.streamfusion.tests.BenchJob
+	# The heap is resident from the start, so that what grows afterwards is native.
+	JAVA_OPTS="-Xms4g -XX:+AlwaysPreTouch" STREAMFUSION_LIBRARY="$(LIBRARY)" demo/java.sh org.apache.flink.streamfusion.tests.BenchJob
 
 package: jars
 	@ls -l flink/dist/target/flink-streamfusion-*.jar

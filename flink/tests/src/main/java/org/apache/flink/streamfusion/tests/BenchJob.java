@@ -21,7 +21,8 @@ import java.util.Locale;
  * the job from submission to its end. Answers two questions: how much sooner a job ends, and whether native memory
  * stays flat over a long run with a fixed key set.
  *
- * <p>Arguments: rows per run (default 5,000,000), runs (5), rows of the memory run (10,000,000).
+ * <p>Arguments: rows per run (default 5,000,000), runs (5), rows of the memory run (10,000,000). To look at one job with a
+ * profiler: the system property {@code streamfusion.bench.profile} names its letter, and only native runs of it are made.
  */
 public final class BenchJob {
     private static final String INNER_CALC = "SELECT auction, "
@@ -62,6 +63,11 @@ public final class BenchJob {
         long memoryRows = arguments.length > 2 ? Long.parseLong(arguments[2]) : 10_000_000L;
 
         BidsFactory.prepare();
+        String profiled = System.getProperty("streamfusion.bench.profile");
+        if (profiled != null) {
+            profile(profiled, rows, runs);
+            System.exit(0);
+        }
         boolean accelerated = true;
         System.out.printf(Locale.ROOT, "%,d rows per run, medians of %d runs, parallelism 1%n%n", rows, runs);
         System.out.println("| query | stock rows/s | native rows/s | ratio | native nodes |");
@@ -78,6 +84,14 @@ public final class BenchJob {
         memory(memoryRows);
         // The cluster's threads would keep the JVM alive.
         System.exit(accelerated ? 0 : 1);
+    }
+
+    private static void profile(String letter, long rows, int runs) throws Exception {
+        for (Query query : QUERIES) {
+            for (int run = 0; run < runs && query.title().startsWith(letter); run++) {
+                System.out.printf(Locale.ROOT, "%s: %,.0f rows/s%n", query.title(), rows / seconds(Engine.NATIVE, query, rows));
+            }
+        }
     }
 
     /** Seconds of stock and native runs, taken in turn after one run of each that is not counted. */
