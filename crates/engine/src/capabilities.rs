@@ -1,5 +1,6 @@
 //! What this engine runs natively, asked node by node.
 
+use streamfusion_expr::clock::{self, Clock};
 use streamfusion_expr::host_calls;
 use streamfusion_operators::group_agg;
 use streamfusion_plan::node::{Calc, Distribution, Node, NodeKind};
@@ -69,9 +70,15 @@ pub(crate) fn calc_expressions(calc: &Calc) -> impl Iterator<Item = (String, &Re
 
 fn calc_hosts(calc: &Calc) -> Result<Vec<Host>, Reason> {
     let mut hosts = Vec::new();
+    let mut reads_clock = None;
     for (pointer, rex) in calc_expressions(calc) {
         for call in host_calls(rex, &pointer)? {
             let expression = at(rex, call.pointer.strip_prefix(&pointer).unwrap_or_default());
+            if let Some(function) = expression.and_then(|rex| clock::reader_of(rex, Clock::Record))
+                && let Some(other) = reads_clock.replace(function)
+            {
+                return Err(two_clock_readings(other, function));
+            }
             hosts.push(Host {
                 pointer: call.pointer,
                 inputs: call.inputs,
@@ -81,6 +88,11 @@ fn calc_hosts(calc: &Calc) -> Result<Vec<Host>, Reason> {
         }
     }
     Ok(hosts)
+}
+
+fn two_clock_readings(first: &str, second: &str) -> Reason {
+    let functions = if first == second { format!("{first} twice") } else { format!("{first} and {second}") };
+    Reason::new(format!("{functions} must see one reading of the clock, which separate JVM expressions do not"))
 }
 
 /// The sub-expression at a JSON pointer relative to `rex`.

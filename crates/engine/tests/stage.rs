@@ -66,6 +66,17 @@ fn job() -> Value {
     json!({"flinkVersion": "2.2.1", "config": {}, "checkpointing": false, "nodes": nodes, "edges": edges})
 }
 
+/// source 1, calc 2 with this condition and this projection, sink 3
+fn calc_job(condition: &Value, projection: &[Value], result: &str) -> Value {
+    let nodes = [
+        node(1, "table-source-scan", ROW, json!({"scanTableSource": {}})),
+        node(2, "calc", result, json!({"projection": projection, "condition": condition})),
+        node(3, "sink", result, json!({"dynamicTableSink": {}})),
+    ];
+    let edges: Vec<Value> = (1..3).map(|id| json!({"source": id, "target": id + 1})).collect();
+    json!({"flinkVersion": "2.2.1", "config": {"streamfusion.islands.weigh": "false"}, "checkpointing": false, "nodes": nodes, "edges": edges})
+}
+
 /// The specs of the job's stages.
 fn stages() -> Vec<String> {
     let response: Value = serde_json::from_str(&plan(&job().to_string()).unwrap()).unwrap();
@@ -128,6 +139,25 @@ fn run(input: &[(i64, i64)], cuts: &[usize], channels: u32) -> Result<BTreeMap<i
         }
     }
     Ok(changes(&out))
+}
+
+#[test]
+fn calc_reads_the_clock_in_one_jvm_expression_at_most() {
+    let date = || call("CURRENT_DATE", &[], "DATE NOT NULL");
+    let now = || call("NOW", &[], "TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL");
+    let is_set = call("IS NOT NULL", &[date()], "BOOLEAN NOT NULL");
+    let planned = |condition: &Value, projection: &[Value], result: &str| -> Value {
+        let response = plan(&calc_job(condition, projection, result).to_string()).unwrap();
+        serde_json::from_str::<Value>(&response).unwrap()["nodes"][1].clone()
+    };
+    let one = planned(&is_set, &[input(0, "BIGINT")], "ROW<`k` BIGINT>");
+    assert_eq!(one["jvmExpressions"].as_array().map(Vec::len), Some(1), "{one:#}");
+    let mixed = planned(&is_set, &[now()], "ROW<`t` TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL>");
+    let reason = "must see one reading of the clock, which separate JVM expressions do not";
+    assert_eq!(mixed["native"], false);
+    assert_eq!(mixed["reasons"][0], format!("CURRENT_DATE and NOW {reason}"));
+    let twice = planned(&Value::Null, &[date(), date()], "ROW<`a` DATE NOT NULL, `b` DATE NOT NULL>");
+    assert_eq!(twice["reasons"][0], format!("CURRENT_DATE twice {reason}"));
 }
 
 #[test]

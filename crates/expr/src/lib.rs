@@ -9,6 +9,7 @@
 
 mod call;
 pub mod cast;
+pub mod clock;
 pub mod compile;
 mod conditional;
 pub mod error;

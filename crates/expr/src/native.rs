@@ -10,6 +10,7 @@ use streamfusion_plan::rex::{Function, Rex};
 use streamfusion_plan::types::TypeKind;
 use streamfusion_row::types::arrow_type;
 
+use crate::clock::{self, Clock};
 use crate::functions::search;
 use crate::host::HostCall;
 use crate::literal;
@@ -108,6 +109,9 @@ fn is_column_path(rex: &Rex) -> bool {
 
 fn host_call(rex: &Rex, pointer: &str, reason: Reason) -> Result<HostCall, Reason> {
     let Some(output) = rex.ty() else { return Err(reason) };
+    if let Some(function) = clock::reader_of(rex, Clock::Operator) {
+        return Err(Reason::new(format!("{function} needs the operator's clock, which JVM expressions do not have")));
+    }
     arrow_type(output)?;
     check_inputs(rex)?;
     Ok(HostCall { pointer: pointer.to_owned(), inputs: inputs(rex), output: output.clone(), reason })

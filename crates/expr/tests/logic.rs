@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field as ArrowField};
 use build::*;
 use streamfusion_expr::{ExprError, HostFunction, compile, evaluate, host_calls, supports};
 use streamfusion_plan::rex::{Literal, Rex, Sarg, SargBound, SargRange};
-use streamfusion_plan::types::{Field, LogicalType, TypeKind};
+use streamfusion_plan::types::{Field, LogicalType, TimeAttribute, TypeKind};
 
 fn three_values() -> arrow::array::RecordBatch {
     let values = [Some(true), Some(false), None];
@@ -196,6 +196,44 @@ fn the_topmost_call_that_is_not_native_goes_to_the_jvm() {
     let array = TypeKind::Array(Arc::new(nullable(INT)));
     assert!(host_calls(&col(0, array.clone()), "/p").is_err());
     assert!(host_calls(&call("CARDINALITY", vec![col(0, array)], INT), "/p").is_err());
+}
+
+#[test]
+fn a_call_that_needs_the_clock_of_its_operator_runs_nowhere_but_in_flink() {
+    let ltz = TypeKind::TimestampLtz { precision: 3, attribute: TimeAttribute::Regular };
+    for (name, shown) in [
+        ("PROCTIME_MATERIALIZE", "PROCTIME"),
+        ("CURRENT_WATERMARK", "CURRENT_WATERMARK"),
+        ("STREAMRECORD_TIMESTAMP", "STREAMRECORD_TIMESTAMP"),
+    ] {
+        let clock = || call(name, vec![col(0, ltz.clone())], ltz.clone());
+        let expected = format!("{shown} needs the operator's clock, which JVM expressions do not have");
+        for rex in [clock(), user(vec![clock()], INT), call("IS NULL", vec![clock()], BOOLEAN)] {
+            assert_eq!(host_calls(&rex, "/p").unwrap_err().to_string(), expected);
+        }
+    }
+}
+
+#[test]
+fn a_function_that_is_not_deterministic_is_never_native() {
+    let ltz = TypeKind::TimestampLtz { precision: 3, attribute: TimeAttribute::Regular };
+    for (name, operands, ty) in [
+        ("CURRENT_DATE", vec![], TypeKind::Date),
+        ("CURRENT_TIME", vec![], TypeKind::Time(0)),
+        ("CURRENT_TIMESTAMP", vec![], ltz.clone()),
+        ("CURRENT_ROW_TIMESTAMP", vec![], ltz.clone()),
+        ("NOW", vec![], ltz),
+        ("LOCALTIME", vec![], TypeKind::Time(0)),
+        ("LOCALTIMESTAMP", vec![], TypeKind::Timestamp { precision: 3, attribute: TimeAttribute::Regular }),
+        ("UNIX_TIMESTAMP", vec![], BIGINT),
+        ("RAND", vec![], DOUBLE),
+        ("RAND", vec![int(1, INT)], DOUBLE),
+        ("RAND_INTEGER", vec![int(1, INT)], INT),
+        ("RAND_INTEGER", vec![int(1, INT), int(2, INT)], INT),
+        ("UUID", vec![], TypeKind::Char(36)),
+    ] {
+        assert_eq!(host_calls(&call(name, operands, ty), "/p").unwrap().len(), 1, "{name}");
+    }
 }
 
 #[test]
