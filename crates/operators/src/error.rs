@@ -25,6 +25,9 @@ pub enum OperatorError {
     /// The key columns are not those of the plan.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// One row of the output does not fit.
+    #[error("a text or binary value is larger than 2 GiB")]
+    TooLarge,
     /// A fault of this engine.
     #[error("internal error: {0}")]
     Internal(String),

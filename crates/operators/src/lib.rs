@@ -20,6 +20,9 @@ use streamfusion_row::Batch;
 /// Rows per batch that [`Operator::pull`] hands out at most, where the operator itself decides on the size.
 pub const OUTPUT_BATCH_ROWS: usize = 8192;
 
+/// Bytes of text and binary values in such a batch, unless one row alone has more.
+pub const OUTPUT_BATCH_BYTES: usize = 4 << 20;
+
 /// An operator with one input.
 ///
 /// The driver pushes a batch and then pulls until nothing is left, before it pushes the next one.

@@ -1,13 +1,17 @@
 //! The changelog of one batch: which versions go out, in which order, with which kinds.
+//!
+//! It is gathered piece by piece as it is pulled, so that text which stays through many rows exists once until it leaves: a
+//! piece has at most [`OUTPUT_BATCH_ROWS`] rows and, unless it is a single row, [`OUTPUT_BATCH_BYTES`] of text and binary values.
 
-use arrow::array::{ArrayRef, UInt8Array, UInt32Array};
+use arrow::array::{ArrayRef, AsArray, UInt8Array, UInt32Array};
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::take;
+use arrow::datatypes::DataType;
 use streamfusion_row::{Batch, RowKind};
 
 use super::rows::{ACCUMULATE, EMPTY, FIRST, RETRACT};
 use super::versions::Versions;
-use crate::{OUTPUT_BATCH_ROWS, OperatorError};
+use crate::{OUTPUT_BATCH_BYTES, OUTPUT_BATCH_ROWS, OperatorError};
 
 /// Whether -U goes out before +U.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub(super) struct Changelog {
     positions: ScalarBuffer<u32>,
     /// Absent if all are +I.
     kinds: Option<ScalarBuffer<u8>>,
+    /// Whether all rows together may have more text and binary values than one batch.
+    large: bool,
     pulled: usize,
 }
 
@@ -62,12 +68,15 @@ impl Changelog {
         }
         let inserts_only = kinds.iter().all(|kind| *kind == RowKind::Insert as u8);
         let kinds = (!inserts_only).then(|| ScalarBuffer::from(kinds));
-        Self { keys, versions, positions: ScalarBuffer::from(positions), kinds, pulled: 0 }
+        // A key goes out twice at most for each of its rows.
+        let key_bytes: usize = keys.iter().filter_map(offsets).map(|offsets| 2 * value_bytes(offsets)).sum();
+        let large = key_bytes + versions.iter().map(Versions::bytes).sum::<usize>() > OUTPUT_BATCH_BYTES;
+        Self { keys, versions, positions: ScalarBuffer::from(positions), kinds, large, pulled: 0 }
     }
 
     /// The next rows, or `None` at the end.
     pub(super) fn pull(&mut self) -> Result<Option<Batch>, OperatorError> {
-        let rows = (self.positions.len() - self.pulled).min(OUTPUT_BATCH_ROWS);
+        let rows = self.next_rows();
         if rows == 0 {
             return Ok(None);
         }
@@ -79,5 +88,48 @@ impl Changelog {
         let kinds = self.kinds.as_ref().map(|kinds| UInt8Array::new(kinds.slice(self.pulled, rows), None));
         self.pulled += rows;
         Ok(Some(Batch::try_new(columns, rows, kinds)?))
+    }
+
+    /// How many rows the next piece has.
+    fn next_rows(&self) -> usize {
+        let rows = (self.positions.len() - self.pulled).min(OUTPUT_BATCH_ROWS);
+        if !self.large {
+            return rows;
+        }
+        let positions = &self.positions[self.pulled..self.pulled + rows];
+        let mut sums = vec![0_usize; rows];
+        for offsets in self.keys.iter().filter_map(offsets) {
+            for (sum, position) in sums.iter_mut().zip(positions) {
+                let row = *position as usize / 2;
+                *sum += value_bytes(&offsets[row..=row + 1]);
+            }
+        }
+        for versions in &self.versions {
+            versions.add_bytes(positions, &mut sums);
+        }
+        let mut total = 0_usize;
+        let fitting = sums.iter().take_while(|bytes| {
+            total = total.saturating_add(**bytes);
+            total <= OUTPUT_BATCH_BYTES
+        });
+        fitting.count().max(1).min(rows)
+    }
+}
+
+/// The offsets of a column of text or binary values.
+fn offsets(column: &ArrayRef) -> Option<&[i32]> {
+    match column.data_type() {
+        DataType::Utf8 => Some(column.as_string::<i32>().value_offsets()),
+        DataType::Binary => Some(column.as_binary::<i32>().value_offsets()),
+        _ => None,
+    }
+}
+
+/// Bytes between the first and the last offset.
+fn value_bytes(offsets: &[i32]) -> usize {
+    match offsets {
+        // offsets ascend
+        [first, .., last] => usize::try_from(last - first).unwrap_or_default(),
+        _ => 0,
     }
 }

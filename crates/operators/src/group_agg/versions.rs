@@ -5,8 +5,8 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BinaryArray, StringArray, UInt32Array};
-use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::array::{ArrayRef, BinaryArray, BooleanBufferBuilder, StringArray, UInt32Array};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer};
 use arrow::compute::take;
 use arrow::datatypes::DataType;
 
@@ -18,8 +18,8 @@ use crate::OperatorError;
 pub(super) enum Versions {
     /// One value per position.
     Direct(ArrayRef),
-    /// The value of each position by its index, where values are large or repeat.
-    Indirect { values: ArrayRef, indices: UInt32Array },
+    /// Text or binary values, shared with the state until they are gathered.
+    Bytes(BytesVersions, DataType),
 }
 
 impl Versions {
@@ -30,8 +30,25 @@ impl Versions {
                 Some(start) => values.slice(start, positions.len()),
                 None => take(values, positions, None)?,
             },
-            Versions::Indirect { values, indices } => take(values, &take(indices, positions, None)?, None)?,
+            Versions::Bytes(versions, ty) => versions.gather(positions.values(), ty)?,
         })
+    }
+
+    /// Bytes of all values that are not of fixed width.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Versions::Direct(_) => 0,
+            Versions::Bytes(versions, _) => versions.bytes,
+        }
+    }
+
+    /// Adds to `sums` the bytes of the values at these positions, where they are not of fixed width.
+    pub(super) fn add_bytes(&self, positions: &[u32], sums: &mut [usize]) {
+        if let Versions::Bytes(versions, _) = self {
+            for (sum, position) in sums.iter_mut().zip(positions) {
+                *sum += versions.value(*position).map_or(0, |value| value.len());
+            }
+        }
     }
 }
 
@@ -93,28 +110,57 @@ impl<T: Native> Output for T {
 /// The bytes of a string or binary value.
 pub(super) type Bytes = Arc<[u8]>;
 
-/// Versions of bytes: each value is stored once for the run of rows through which it stays.
+/// Versions of bytes: each value is held once for the run of rows through which it stays.
 #[derive(Debug)]
 pub(super) struct BytesVersions {
-    data: Vec<u8>,
-    ends: Vec<usize>,
+    values: Vec<Bytes>,
+    /// Which value each position has.
     indices: Vec<Option<u32>>,
-    last: Option<(Bytes, u32)>,
+    /// Sum over all positions.
+    bytes: usize,
 }
 
 impl BytesVersions {
-    fn index(&mut self, value: Option<Bytes>) -> Option<u32> {
-        let value = value?;
-        if let Some((last, index)) = &self.last
-            && Arc::ptr_eq(last, &value)
-        {
-            return Some(*index);
+    fn push(&mut self, value: Option<Bytes>) {
+        let index = value.and_then(|value| {
+            self.bytes += value.len();
+            if self.values.last().is_none_or(|last| !Arc::ptr_eq(last, &value)) {
+                self.values.push(value);
+            }
+            // no more values than positions, which are counted in 32 bits
+            u32::try_from(self.values.len() - 1).ok()
+        });
+        self.indices.push(index);
+    }
+
+    #[inline]
+    fn value(&self, position: u32) -> Option<&Bytes> {
+        self.indices[position as usize].map(|index| &self.values[index as usize])
+    }
+
+    /// The values at these positions as a column of type `ty`, Utf8 or Binary.
+    fn gather(&self, positions: &[u32], ty: &DataType) -> Result<ArrayRef, OperatorError> {
+        let mut lengths = vec![0; positions.len()];
+        let mut valid = BooleanBufferBuilder::new(positions.len());
+        let mut data = Vec::new();
+        for (length, position) in lengths.iter_mut().zip(positions) {
+            let value = self.value(*position);
+            valid.append(value.is_some());
+            if let Some(value) = value {
+                *length = value.len();
+                data.extend_from_slice(value);
+            }
         }
-        let index = u32::try_from(self.ends.len()).ok()?;
-        self.data.extend_from_slice(&value);
-        self.ends.push(self.data.len());
-        self.last = Some((value, index));
-        Some(index)
+        if i32::try_from(data.len()).is_err() {
+            return Err(OperatorError::TooLarge);
+        }
+        let offsets = OffsetBuffer::from_lengths(lengths);
+        let nulls = Some(NullBuffer::new(valid.finish())).filter(|nulls| nulls.null_count() > 0);
+        let data = Buffer::from_vec(data);
+        Ok(match ty {
+            DataType::Utf8 => Arc::new(StringArray::try_new(offsets, data, nulls)?),
+            _ => Arc::new(BinaryArray::try_new(offsets, data, nulls)?),
+        })
     }
 }
 
@@ -122,39 +168,19 @@ impl Output for Bytes {
     type Builder = BytesVersions;
 
     fn builder(rows: usize) -> Self::Builder {
-        BytesVersions { data: Vec::new(), ends: Vec::new(), indices: Vec::with_capacity(2 * rows), last: None }
+        BytesVersions { values: Vec::new(), indices: Vec::with_capacity(2 * rows), bytes: 0 }
     }
 
     fn push(builder: &mut Self::Builder, before: Option<Self>, after: Option<Self>) {
-        for value in [before, after] {
-            let index = builder.index(value);
-            builder.indices.push(index);
-        }
+        builder.push(before);
+        builder.push(after);
     }
 
     fn finish(builder: Self::Builder, ty: &DataType) -> Result<Versions, OperatorError> {
-        let mut offsets = Vec::with_capacity(builder.ends.len() + 1);
-        offsets.push(0_i32);
-        for end in builder.ends {
-            offsets.push(i32::try_from(end).map_err(|_| {
-                OperatorError::Internal("the values of one aggregate in one batch exceed 2 GiB".to_owned())
-            })?);
-        }
-        let indices = UInt32Array::from(builder.indices);
-        Ok(Versions::Indirect { values: bytes_array(offsets, builder.data, ty)?, indices })
+        Ok(Versions::Bytes(builder, ty.clone()))
     }
 
     fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(self, other) || self == other
     }
-}
-
-/// A column of type `ty`, Utf8 or Binary, without NULLs.
-pub(super) fn bytes_array(offsets: Vec<i32>, data: Vec<u8>, ty: &DataType) -> Result<ArrayRef, OperatorError> {
-    let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
-    let data = Buffer::from_vec(data);
-    Ok(match ty {
-        DataType::Utf8 => Arc::new(StringArray::try_new(offsets, data, None)?),
-        _ => Arc::new(BinaryArray::try_new(offsets, data, None)?),
-    })
 }

@@ -304,3 +304,43 @@ fn what_is_not_native_has_a_reason() {
         "the aggregate function SUM that ignores retractions is not supported natively"
     );
 }
+
+/// Bytes of text in each output batch, and its number of rows.
+fn pulled_sizes(operator: &mut GroupAgg) -> Vec<(usize, usize)> {
+    let mut sizes = Vec::new();
+    while let Some(batch) = operator.pull().unwrap() {
+        let texts = batch.columns().iter().filter_map(|column| column.as_string_opt::<i32>());
+        sizes.push((texts.map(|text| text.value_data().len()).sum(), batch.num_rows()));
+    }
+    sizes
+}
+
+#[test]
+fn output_batches_are_bounded_by_bytes() {
+    let long = |row: usize| Datum::Text(format!("{row:030000}"));
+    let rows: Vec<Row> = (0..400).map(|i| row("+I", &[(TEXT_KEY, long(i % 3)), (TEXT, long(i))])).collect();
+    let spec = spec(&[TEXT_KEY], vec![call("MAX", &[TEXT]), call("COUNT", &[])]);
+    let mut operator = GroupAgg::try_new(&spec, &input_type()).unwrap();
+    operator.push(batch(&rows)).unwrap();
+    let sizes = pulled_sizes(&mut operator);
+    assert_eq!(sizes.iter().map(|(_, rows)| rows).sum::<usize>(), 2 * 400 - 3);
+    let (last, full) = sizes.split_last().unwrap();
+    assert!(last.0 <= crate::OUTPUT_BATCH_BYTES);
+    for (bytes, rows) in full {
+        assert!(*bytes <= crate::OUTPUT_BATCH_BYTES && bytes + 60_000 > crate::OUTPUT_BATCH_BYTES, "{bytes} in {rows}");
+    }
+    let changes = run(&spec, &rows, &[]);
+    assert_eq!(changes.len(), 797);
+    assert_eq!(changes[796], describe(2, &[long(0), long(399), Datum::Long(134)]));
+}
+
+#[test]
+fn values_of_one_batch_may_exceed_two_gibibytes_together() {
+    let large = "x".repeat(8 << 20);
+    let mut rows: Vec<Row> = (0..2).map(|key| row("+I", &long(key, TEXT, Datum::Text(large.clone())))).collect();
+    rows.extend((0..200).map(|i| row("+I", &long(i % 2, TEXT, Datum::Null))));
+    let spec = spec(&[KEY], vec![call("MIN", &[TEXT]), call("COUNT", &[])]);
+    let mut operator = GroupAgg::try_new(&spec, &input_type()).unwrap();
+    operator.push(batch(&rows)).unwrap();
+    assert_eq!(pulled_sizes(&mut operator), vec![(8 << 20, 1); 402]);
+}
