@@ -5,6 +5,7 @@
 //!
 //! Rows come in through [`entry`] and leave through [`export`]. Between stages [`exchange`] sends each row to the subtask that
 //! owns its key, whose bytes and hash are made in [`binary`] and [`hash`]; [`frame`] is a batch on the wire.
+//! Whoever reads Arrow IPC messages that may be damaged does so through [`ipc`].
 // tests of entry and export write and read at addresses, as Java does
 #![cfg_attr(not(test), forbid(unsafe_code))]
 
@@ -16,6 +17,7 @@ pub mod export;
 pub mod frame;
 pub mod gather;
 pub mod hash;
+pub mod ipc;
 #[cfg(test)]
 mod random;
 pub mod timestamp;

@@ -1,19 +1,16 @@
 //! Reads frames, trusting nothing.
 
-use std::collections::HashMap;
-use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use arrow::array::AsArray;
 use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Field, Schema};
-use arrow_ipc::reader::RecordBatchDecoder;
-use arrow_ipc::{MessageHeader, MetadataVersion, RecordBatch, root_as_message};
 use streamfusion_plan::types::LogicalType;
 
 use super::{ALIGNMENT, BODY_ALIGNMENT, FrameError, FrameInfo, HAS_KEY_GROUP, HAS_KINDS, HEADER_BYTES, MAGIC, VERSION};
 use crate::batch::Batch;
 use crate::hash::KeyGroup;
+use crate::ipc::read_record_batch;
 use crate::types::arrow_type;
 
 /// Rows and key group of a frame, by its header alone.
@@ -47,7 +44,12 @@ pub fn decode(frame: &[u8], types: &[LogicalType]) -> Result<Batch, FrameError> 
 
     // one copy, aligned for every value; the columns share it
     let body = Buffer::from_slice_ref(body);
-    let batch = read_message(message, &body, header.info.rows, Schema::new(fields))?;
+    // one more copy, aligned as flatbuffers want it
+    let message = Buffer::from_slice_ref(message);
+    let batch = read_record_batch(&message, &body, Arc::new(Schema::new(fields)), BODY_ALIGNMENT)?;
+    if batch.num_rows() != header.info.rows as usize {
+        return Err(FrameError::Message { what: "another number of rows" });
+    }
     let mut columns = batch.columns().to_vec();
     let kinds = if header.has_kinds { columns.pop() } else { None };
     let kinds = kinds.map(|kinds| kinds.as_primitive().clone());
@@ -127,113 +129,5 @@ impl Tree<'_> {
     fn finish(self) -> Result<(), FrameError> {
         let rest = self.bytes.get(self.read / 8).copied().unwrap_or(0) >> (self.read % 8);
         if self.read.div_ceil(8) == self.bytes.len() && rest == 0 { Ok(()) } else { Err(FrameError::Tree) }
-    }
-}
-
-fn read_message(
-    message: &[u8],
-    body: &Buffer,
-    rows: u32,
-    schema: Schema,
-) -> Result<arrow::array::RecordBatch, FrameError> {
-    let malformed = |what| FrameError::Message { what };
-    // the flatbuffer's own structure is verified here, and its alignment
-    let aligned = Buffer::from_slice_ref(message);
-    let message = root_as_message(&aligned).map_err(|_| malformed("no message"))?;
-    if message.version() != MetadataVersion::V5 {
-        return Err(malformed("another metadata version"));
-    }
-    if message.header_type() != MessageHeader::RecordBatch {
-        return Err(malformed("no record batch"));
-    }
-    let batch = message.header_as_record_batch().ok_or_else(|| malformed("no record batch"))?;
-    check_buffers(&batch, body.len(), rows, &schema)?;
-    let dictionaries = HashMap::new();
-    let version = message.version();
-    let decoder = RecordBatchDecoder::try_new(body, batch, Arc::new(schema), &dictionaries, &version)?;
-    Ok(decoder.read_record_batch()?)
-}
-
-/// Arrow's decoder panics where a buffer lies outside of the body or does not have its column's length: so neither may happen.
-fn check_buffers(batch: &RecordBatch<'_>, body: usize, rows: u32, schema: &Schema) -> Result<(), FrameError> {
-    let malformed = |what| FrameError::Message { what };
-    if batch.length() != i64::from(rows) {
-        return Err(malformed("another number of rows"));
-    }
-    if batch.compression().is_some() || batch.variadicBufferCounts().is_some_and(|counts| !counts.is_empty()) {
-        return Err(malformed("unexpected encoding"));
-    }
-    let (Some(nodes), Some(buffers)) = (batch.nodes(), batch.buffers()) else {
-        return Err(malformed("no columns"));
-    };
-    let mut lengths = Vec::with_capacity(buffers.len());
-    for buffer in &buffers {
-        let (offset, length) = (usize::try_from(buffer.offset()), usize::try_from(buffer.length()));
-        match (offset, length) {
-            (Ok(offset), Ok(length))
-                if offset.is_multiple_of(BODY_ALIGNMENT)
-                    && offset.checked_add(length).is_some_and(|end| end <= body) =>
-            {
-                lengths.push(length);
-            }
-            _ => return Err(malformed("a buffer outside of the body, or between its places")),
-        }
-    }
-    let mut shape = Shape { rows: rows as usize, nodes: nodes.iter(), lengths: lengths.into_iter() };
-    for field in schema.fields() {
-        shape.check(field)?;
-    }
-    match (shape.nodes.next(), shape.lengths.next()) {
-        (None, None) => Ok(()),
-        _ => Err(malformed("more columns than the row type has")),
-    }
-}
-
-/// Walks the columns of a record batch as Arrow's decoder does.
-struct Shape<N> {
-    rows: usize,
-    nodes: N,
-    lengths: std::vec::IntoIter<usize>,
-}
-
-impl<'a, N: Iterator<Item = &'a arrow_ipc::FieldNode>> Shape<N> {
-    fn check(&mut self, field: &Field) -> Result<(), FrameError> {
-        let malformed = |what| FrameError::Message { what };
-        let node = self.nodes.next().ok_or_else(|| malformed("fewer columns than the row type has"))?;
-        let nulls = usize::try_from(node.null_count()).map_err(|_| malformed("a negative number of NULLs"))?;
-        if usize::try_from(node.length()) != Ok(self.rows) || nulls > self.rows {
-            return Err(malformed("a column of another length"));
-        }
-        if !field.is_nullable() && nulls > 0 {
-            return Err(malformed("a NULL where there is none"));
-        }
-        if field.data_type() == &DataType::Null {
-            return Ok(());
-        }
-        let bitmap = self.rows.div_ceil(8);
-        // bitmaps may be padded; without NULLs there may be none
-        self.buffer(if nulls > 0 { bitmap } else { 0 }..)?;
-        match field.data_type() {
-            DataType::Boolean => self.buffer(bitmap..),
-            DataType::Utf8 | DataType::Binary => {
-                let offsets = 4 * (self.rows + 1);
-                self.buffer(offsets..=offsets)?;
-                self.buffer(0..)
-            }
-            DataType::Struct(children) => children.iter().try_for_each(|child| self.check(child)),
-            ty => {
-                let values = self.rows * ty.primitive_width().ok_or_else(|| malformed("an unknown type"))?;
-                self.buffer(values..=values)
-            }
-        }
-    }
-
-    /// The next buffer must have so many bytes.
-    fn buffer(&mut self, expected: impl RangeBounds<usize>) -> Result<(), FrameError> {
-        match self.lengths.next() {
-            Some(length) if expected.contains(&length) => Ok(()),
-            Some(_) => Err(FrameError::Message { what: "a buffer of another length" }),
-            None => Err(FrameError::Message { what: "fewer buffers than the row type has" }),
-        }
     }
 }

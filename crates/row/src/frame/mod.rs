@@ -35,6 +35,7 @@ use arrow::error::ArrowError;
 
 use crate::batch::BatchError;
 use crate::hash::KeyGroup;
+use crate::ipc::MessageError;
 
 const MAGIC: [u8; 4] = *b"SFRB";
 const VERSION: u8 = 1;
@@ -110,4 +111,13 @@ pub enum FrameError {
     /// Columns that make no batch.
     #[error(transparent)]
     Batch(#[from] BatchError),
+}
+
+impl From<MessageError> for FrameError {
+    fn from(error: MessageError) -> Self {
+        match error {
+            MessageError::Malformed { what } => Self::Message { what },
+            MessageError::Arrow(error) => Self::Arrow(error),
+        }
+    }
 }
