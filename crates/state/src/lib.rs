@@ -7,9 +7,12 @@
 //! snapshot still holds copies that page, so that no checkpoint ever stops the task for longer than that. Keys keep
 //! their Flink hash or the value it follows from, and with it their key group; a snapshot is ordered by key group when it
 //! is encoded, not while rows are processed.
+//!
+//! [`canonical`] is the form in which the state of a key group lies in a savepoint.
 #![forbid(unsafe_code)]
 
 pub mod arena;
+pub mod canonical;
 pub mod index;
 pub mod map;
 pub mod paged;
