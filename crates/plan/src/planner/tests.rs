@@ -407,6 +407,17 @@ fn a_projected_column_that_nobody_reads_does_not_enter() -> TestResult {
 }
 
 #[test]
+fn a_projected_path_that_nobody_reads_leaves_its_row_behind() -> TestResult {
+    let y = json!({"kind": "FIELD_ACCESS", "name": "y", "expr": column(3, "ROW<`x` INT, `y` ROW<`z` INT, `w` INT>>")});
+    let z = json!({"kind": "FIELD_ACCESS", "name": "z", "expr": y});
+    let own = json!({"projection": [column(1, "BIGINT"), column(0, "BIGINT"), z], "condition": null});
+    let triple = "ROW<`a` BIGINT, `b` BIGINT, `z` INT>";
+    let plan = plan(vec![source(1, ROW), node(2, "calc", triple, own, &[1]), aggregate(3, 2), sink(4, 3)])?;
+    assert_eq!(plan.stages[0].reads, [Read, Read, Skip, Skip]);
+    Ok(())
+}
+
+#[test]
 fn an_expression_that_nobody_reads_is_still_evaluated() -> TestResult {
     let triple = "ROW<`a` BIGINT, `b` BIGINT, `c` BIGINT>";
     let c = call("CHAR_LENGTH", json!([column(2, "VARCHAR(9)")]), "BIGINT");
