@@ -261,3 +261,21 @@ fn a_value_of_a_not_null_type_is_never_null() {
     assert!(values.is_null(1));
     check(call("IS NULL", vec![operand], BOOLEAN), &batch(vec![values]), &["false", "false"]);
 }
+
+#[test]
+fn padding_for_excluded_rows_does_not_happen() {
+    let rows = batch(vec![texts(vec![Some("a"), Some("b")]), i32s(vec![Some(2), Some(2_000_000_000)])]);
+    let few = || call("<", vec![col(1, INT), int(100, INT)], BOOLEAN);
+    let filler = || lit(Literal::String("x".to_owned()), TypeKind::Char(1));
+    for (name, padded) in [("LPAD", "xa"), ("RPAD", "ax")] {
+        let pad = |length| call(name, vec![col(0, STRING), length, filler()], STRING);
+        check(call("CASE", vec![few(), pad(col(1, INT)), col(0, STRING)], STRING), &rows, &[padded, "b"]);
+        check(call("CASE", vec![few(), pad(int(2, INT)), col(0, STRING)], STRING), &rows, &[padded, "b"]);
+    }
+    let never = || call("<", vec![col(1, INT), int(0, INT)], BOOLEAN);
+    for value in [col(0, STRING), col(1, INT)] {
+        let long = call("CAST", vec![value], TypeKind::Char(2_000_000_000));
+        let length = call("CHAR_LENGTH", vec![long], INT);
+        check(call("CASE", vec![never(), length, col(1, INT)], INT), &rows, &["2", "2000000000"]);
+    }
+}

@@ -6,18 +6,20 @@
 //! Follows: `CharVarCharTrimPadCastRule` and the rules it calls, Flink 2.2.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, AsArray, BooleanArray, Date32Array, Decimal128Array, Int32Array, Int64Array, Time32MillisecondArray,
 };
 use arrow::datatypes::{ArrowPrimitiveType, Int8Type, Int16Type, Int32Type, Int64Type};
+use datafusion_expr::ColumnarValue;
 use streamfusion_plan::Reason;
 use streamfusion_plan::types::TypeKind;
 
 use super::from_text::text_of;
 use crate::error::ExprError;
 use crate::registry::Kernel;
-use crate::text::builder::{TextBuilder, text_rows};
+use crate::text::builder::{SHORT, TextBuilder, text_bytes, text_rows};
 use crate::time::format;
 use crate::time::values::Timestamps;
 use crate::values::{mismatch, over_arrays, typed};
@@ -39,6 +41,11 @@ impl Length {
             TypeKind::Char(length) => Some(limit(length).map_or(Self::Any, Self::Exactly)),
             _ => None,
         }
+    }
+
+    /// Whether a column may be too short for values of this length, so that only rows that need one are cast.
+    fn is_long(self) -> bool {
+        matches!(self, Self::Exactly(length) if length > usize::from(SHORT))
     }
 
     fn push(self, text: &str, out: &mut TextBuilder) -> Result<(), ExprError> {
@@ -121,15 +128,16 @@ fn text(input: u32, from: &TypeKind, to: &TypeKind, length: Length) -> Kernel {
         (TypeKind::VarChar(target), _) => input <= *target,
         _ => false,
     };
-    Kernel::infallible(move |operands, rows| {
+    let run = move |operands: &[ColumnarValue], rows: usize| {
         if fits {
             return operands.first().cloned().ok_or_else(|| mismatch("a CAST has one operand"));
         }
         over_arrays(operands, rows, |arrays, rows| {
             let texts = text_of(arrays)?;
-            text_rows(arrays, rows, texts.value_data().len(), |row, out| length.push(texts.value(row), out))
+            text_rows(arrays, rows, text_bytes(texts), |row, out| length.push(texts.value(row), out))
         })
-    })
+    };
+    Kernel { run: Arc::new(run), fallible: length.is_long() && !fits }
 }
 
 /// A kernel that writes each value to a buffer and then fits it to the length.
@@ -137,7 +145,7 @@ fn written<F>(length: Length, write: F) -> Kernel
 where
     F: Fn(&ArrayRef, usize, &mut String) -> Result<(), ExprError> + Send + Sync + 'static,
 {
-    Kernel::infallible(move |operands, rows| {
+    let run = move |operands: &[ColumnarValue], rows: usize| {
         over_arrays(operands, rows, |arrays, rows| {
             let array = arrays.first().ok_or_else(|| mismatch("a CAST has one operand"))?;
             let mut buffer = String::new();
@@ -147,7 +155,8 @@ where
                 length.push(&buffer, out)
             })
         })
-    })
+    };
+    Kernel { run: Arc::new(run), fallible: length.is_long() }
 }
 
 fn integer<T: ArrowPrimitiveType>(length: Length) -> Kernel

@@ -3,11 +3,14 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, StringBuilder};
+use arrow::array::{Array, ArrayRef, StringArray, StringBuilder};
 use arrow::buffer::NullBuffer;
 
 use crate::error::ExprError;
 use crate::values::mismatch;
+
+/// Texts of so many characters fit into a column, however many rows are padded for nothing.
+pub const SHORT: u8 = u8::MAX;
 
 /// A column of text under construction. A column holds at most 2 GiB; more is an error, not a panic.
 #[derive(Debug)]
@@ -55,6 +58,13 @@ impl TextBuilder {
     pub fn finish(mut self) -> ArrayRef {
         Arc::new(self.0.finish())
     }
+}
+
+/// The number of bytes in a column: where it is a slice, only its own.
+pub fn text_bytes(texts: &StringArray) -> usize {
+    let offsets = texts.value_offsets();
+    let length = offsets.first().zip(offsets.last()).map_or(0, |(first, last)| last - first);
+    usize::try_from(length).unwrap_or(0)
 }
 
 /// The rows in which every column has a value; `None` is all of them.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, BooleanArray, Int32Array, StringArray};
 use arrow::buffer::BooleanBuffer;
 
-use super::builder::{TextBuilder, all_valid, text_rows};
+use super::builder::{SHORT, TextBuilder, all_valid, text_bytes, text_rows};
 use super::java::{PadSide, pad, repeat, replace};
 use super::like::LikePattern;
 use super::scalar::{
@@ -83,9 +83,7 @@ pub(super) fn trim_kernel(text: usize, characters: String, end: TrimEnd) -> Kern
     Kernel::infallible(move |operands, rows| {
         over_arrays(operands.get(text..=text).unwrap_or_default(), rows, |arrays, rows| {
             let texts = texts(arrays, 0)?;
-            text_rows(arrays, rows, texts.value_data().len(), |row, out| {
-                out.push(trim(texts.value(row), &characters, end))
-            })
+            text_rows(arrays, rows, text_bytes(texts), |row, out| out.push(trim(texts.value(row), &characters, end)))
         })
     })
 }
@@ -94,7 +92,7 @@ pub(super) fn substring_kernel() -> Kernel {
     to_text(|arrays, rows| {
         let (texts, positions) = (texts(arrays, 0)?, ints(arrays, 1)?);
         let lengths = if arrays.len() > 2 { Some(ints(arrays, 2)?) } else { None };
-        text_rows(arrays, rows, texts.value_data().len(), |row, out| {
+        text_rows(arrays, rows, text_bytes(texts), |row, out| {
             let length = lengths.map_or(i32::MAX, |lengths| lengths.value(row));
             push_option(out, substring(texts.value(row), positions.value(row), length))
         })
@@ -112,16 +110,14 @@ pub(super) fn right_kernel() -> Kernel {
 fn end_kernel(end: fn(&str, i32) -> &str) -> Kernel {
     to_text(move |arrays, rows| {
         let (texts, lengths) = (texts(arrays, 0)?, ints(arrays, 1)?);
-        text_rows(arrays, rows, texts.value_data().len(), |row, out| {
-            out.push(end(texts.value(row), lengths.value(row)))
-        })
+        text_rows(arrays, rows, text_bytes(texts), |row, out| out.push(end(texts.value(row), lengths.value(row))))
     })
 }
 
 pub(super) fn reverse_kernel() -> Kernel {
     to_text(|arrays, rows| {
         let texts = texts(arrays, 0)?;
-        text_rows(arrays, rows, texts.value_data().len(), |row, out| {
+        text_rows(arrays, rows, text_bytes(texts), |row, out| {
             for c in reverse(texts.value(row)) {
                 out.piece(c.encode_utf8(&mut [0; 4]))?;
             }
@@ -156,7 +152,7 @@ pub(super) fn instr_kernel() -> Kernel {
 pub(super) fn concat_kernel() -> Kernel {
     to_text(|arrays, rows| {
         let columns = (0..arrays.len()).map(|i| texts(arrays, i)).collect::<Result<Vec<_>, _>>()?;
-        let bytes = columns.iter().map(|column| column.value_data().len()).sum();
+        let bytes = columns.iter().copied().map(text_bytes).sum();
         text_rows(arrays, rows, bytes, |row, out| {
             for column in &columns {
                 out.piece(column.value(row))?;
@@ -191,19 +187,23 @@ pub(super) fn concat_ws_kernel() -> Kernel {
 pub(super) fn replace_kernel() -> Kernel {
     to_text(|arrays, rows| {
         let (texts_, olds, news) = (texts(arrays, 0)?, texts(arrays, 1)?, texts(arrays, 2)?);
-        text_rows(arrays, rows, texts_.value_data().len(), |row, out| {
+        text_rows(arrays, rows, text_bytes(texts_), |row, out| {
             replace(out, texts_.value(row), olds.value(row), news.value(row))
         })
     })
 }
 
-pub(super) fn pad_kernel(side: PadSide) -> Kernel {
-    to_text(move |arrays, rows| {
+/// LPAD and RPAD. Fallible, because a length that a guard excludes may be one that no column holds; but not where
+/// `limit`, the length if it is a constant, is small.
+pub(super) fn pad_kernel(side: PadSide, limit: Option<i64>) -> Kernel {
+    let run = move |arrays: &[ArrayRef], rows: usize| {
         let (texts_, lengths, fillers) = (texts(arrays, 0)?, ints(arrays, 1)?, texts(arrays, 2)?);
-        text_rows(arrays, rows, texts_.value_data().len(), |row, out| {
+        text_rows(arrays, rows, text_bytes(texts_), |row, out| {
             pad(out, texts_.value(row), lengths.value(row), fillers.value(row), side)
         })
-    })
+    };
+    let kernel = to_text(run);
+    Kernel { fallible: limit.is_none_or(|limit| limit > i64::from(SHORT)), ..kernel }
 }
 
 pub(super) fn repeat_kernel() -> Kernel {
@@ -211,9 +211,7 @@ pub(super) fn repeat_kernel() -> Kernel {
     Kernel::fallible(|operands, rows| {
         over_arrays(operands, rows, |arrays, rows| {
             let (texts, times) = (texts(arrays, 0)?, ints(arrays, 1)?);
-            text_rows(arrays, rows, texts.value_data().len(), |row, out| {
-                repeat(out, texts.value(row), times.value(row))
-            })
+            text_rows(arrays, rows, text_bytes(texts), |row, out| repeat(out, texts.value(row), times.value(row)))
         })
     })
 }
@@ -222,7 +220,7 @@ pub(super) fn repeat_kernel() -> Kernel {
 pub(super) fn split_index_kernel() -> Kernel {
     to_text(|arrays, rows| {
         let (texts_, separators, indexes) = (texts(arrays, 0)?, texts(arrays, 1)?, ints(arrays, 2)?);
-        text_rows(arrays, rows, texts_.value_data().len(), |row, out| {
+        text_rows(arrays, rows, text_bytes(texts_), |row, out| {
             push_option(out, split_index(texts_.value(row), separators.value(row), indexes.value(row)))
         })
     })
@@ -232,7 +230,7 @@ pub(super) fn split_index_kernel() -> Kernel {
 pub(super) fn split_index_by_char_kernel() -> Kernel {
     to_text(|arrays, rows| {
         let (texts, separators, indexes) = (texts(arrays, 0)?, ints(arrays, 1)?, ints(arrays, 2)?);
-        text_rows(arrays, rows, texts.value_data().len(), |row, out| {
+        text_rows(arrays, rows, text_bytes(texts), |row, out| {
             push_option(out, split_index_by_char(texts.value(row), separators.value(row), indexes.value(row)))
         })
     })

@@ -56,8 +56,8 @@ pub fn lookup(name: &str, operands: &[Rex], _ty: &LogicalType) -> Option<Result<
         "CONCAT" if all_text => kernels::concat_kernel(),
         "CONCAT_WS" if all_text => kernels::concat_ws_kernel(),
         "REPLACE" if args(&[Text, Text, Text]) => kernels::replace_kernel(),
-        "LPAD" if args(&[Text, Int, Text]) => kernels::pad_kernel(PadSide::Left),
-        "RPAD" if args(&[Text, Int, Text]) => kernels::pad_kernel(PadSide::Right),
+        "LPAD" if args(&[Text, Int, Text]) => kernels::pad_kernel(PadSide::Left, operands.get(1).and_then(integer)),
+        "RPAD" if args(&[Text, Int, Text]) => kernels::pad_kernel(PadSide::Right, operands.get(1).and_then(integer)),
         "REPEAT" if args(&[Text, Int]) => kernels::repeat_kernel(),
         "SPLIT_INDEX" if args(&[Text, Text, Int]) => kernels::split_index_kernel(),
         "SPLIT_INDEX" if args(&[Text, Int, Int]) => kernels::split_index_by_char_kernel(),
@@ -75,6 +75,14 @@ pub fn lookup(name: &str, operands: &[Rex], _ty: &LogicalType) -> Option<Result<
 fn constant(operand: &Rex) -> Option<&str> {
     match operand {
         Rex::Literal { value: Literal::String(text), .. } => Some(text),
+        _ => None,
+    }
+}
+
+/// The value of a whole number that is a constant.
+fn integer(operand: &Rex) -> Option<i64> {
+    match operand {
+        Rex::Literal { value: Literal::Integer(value), .. } => Some(*value),
         _ => None,
     }
 }
