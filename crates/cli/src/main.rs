@@ -1,21 +1,23 @@
-//! The command line: explains a compiled plan without a cluster.
+//! The command line: explains a compiled plan, or shows native state, without a cluster.
 //!
-//! It plans with the options that the nodes of the plan carry; the session that will run the plan may set others.
+//! Explaining plans with the options that the nodes of the plan carry; the session that will run the plan may set others.
 #![forbid(unsafe_code)]
 
 mod args;
+mod state;
 
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::process::ExitCode;
 
 use streamfusion_plan::{Graph, PlanError, plan_job};
+use streamfusion_state::canonical::CanonicalError;
 
 use args::{Command, Format, HELP, Source};
 
-/// A plan that cannot be explained.
+/// A file that cannot be explained or shown.
 #[derive(Debug, thiserror::Error)]
-enum ExplainError {
+enum CommandError {
     /// It cannot be read at all.
     #[error("cannot read {name}: {source}")]
     Read {
@@ -32,6 +34,14 @@ enum ExplainError {
         /// Why.
         source: PlanError,
     },
+    /// It is no state.
+    #[error("{name}: {source}")]
+    NoState {
+        /// The file, or `standard input`.
+        name: String,
+        /// Why.
+        source: CanonicalError,
+    },
 }
 
 fn main() -> ExitCode {
@@ -43,15 +53,17 @@ fn main() -> ExitCode {
         }
     };
     let text = match command {
-        Command::Help => HELP.to_owned(),
-        Command::Version => format!("streamfusion {}\n", env!("CARGO_PKG_VERSION")),
-        Command::Explain { plan, format } => match explain(&plan, &format) {
-            Ok(text) => text,
-            Err(error) => {
-                eprintln!("streamfusion: {error}");
-                return ExitCode::FAILURE;
-            }
-        },
+        Command::Help => Ok(HELP.to_owned()),
+        Command::Version => Ok(format!("streamfusion {}\n", env!("CARGO_PKG_VERSION"))),
+        Command::Explain { plan, format } => explain(&plan, &format),
+        Command::ShowState { container, format } => show_state(&container, &format),
+    };
+    let text = match text {
+        Ok(text) => text,
+        Err(error) => {
+            eprintln!("streamfusion: {error}");
+            return ExitCode::FAILURE;
+        }
     };
     match io::stdout().write_all(text.as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -64,19 +76,36 @@ fn main() -> ExitCode {
     }
 }
 
-fn explain(plan: &Source, format: &Format) -> Result<String, ExplainError> {
-    let (name, text) = match plan {
-        Source::File(path) => (path.display().to_string(), fs::read_to_string(path)),
-        Source::Stdin => {
-            let mut text = String::new();
-            ("standard input".to_owned(), io::stdin().read_to_string(&mut text).map(|_| text))
-        }
-    };
-    let text = text.map_err(|source| ExplainError::Read { name: name.clone(), source })?;
-    let graph = Graph::read(&text).map_err(|source| ExplainError::NoPlan { name, source })?;
+fn explain(plan: &Source, format: &Format) -> Result<String, CommandError> {
+    let (name, bytes) = read(plan)?;
+    let text = String::from_utf8(bytes).map_err(|error| CommandError::Read {
+        name: name.clone(),
+        source: io::Error::new(ErrorKind::InvalidData, error.utf8_error()),
+    })?;
+    let graph = Graph::read(&text).map_err(|source| CommandError::NoPlan { name, source })?;
     let job = plan_job(&graph, &streamfusion_engine::capabilities());
     Ok(match format {
         Format::Text => job.explain(),
         Format::Json => format!("{:#}\n", job.to_json()),
     })
+}
+
+fn show_state(container: &Source, format: &Format) -> Result<String, CommandError> {
+    let (name, bytes) = read(container)?;
+    state::show(&bytes, format).map_err(|source| CommandError::NoState { name, source })
+}
+
+/// What a file is called, and what it holds.
+fn read(source: &Source) -> Result<(String, Vec<u8>), CommandError> {
+    let (name, bytes) = match source {
+        Source::File(path) => (path.display().to_string(), fs::read(path)),
+        Source::Stdin => {
+            let mut bytes = Vec::new();
+            ("standard input".to_owned(), io::stdin().read_to_end(&mut bytes).map(|_| bytes))
+        }
+    };
+    match bytes {
+        Ok(bytes) => Ok((name, bytes)),
+        Err(source) => Err(CommandError::Read { name, source }),
+    }
 }
