@@ -2,7 +2,7 @@ package org.apache.flink.streamfusion.runtime;
 
 /** Makes a running stage of this JVM panic. Here because only this package may. */
 public final class StagePanic {
-    private static final int MAX_INDEX = 8;
+    private static final int MAX_INDEX = 64;
     private static final int MAX_GENERATION = 4096;
 
     private StagePanic() {}

@@ -56,6 +56,8 @@ final class ForkedJvm {
                 .filter(argument -> argument.startsWith("--add-"))
                 .forEach(command::add);
         command.add("-Xmx700m");
+        // Test jars of Flink bring a configuration that logs nothing.
+        command.add("-Dlog4j2.configurationFile=classpath:log4j2.properties");
         command.addAll(properties);
         command.addAll(List.of("-cp", String.join(File.pathSeparator, classPath), main.getName()));
         Path out = Files.createTempFile("forked", ".out");

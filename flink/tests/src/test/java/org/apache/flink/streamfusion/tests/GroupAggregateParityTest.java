@@ -195,12 +195,11 @@ class GroupAggregateParityTest {
     }
 
     private static List<String> functionsOf(EdgeValues.Column column) {
-        List<String> functions = new ArrayList<>(List.of(
-                "COUNT(x)",
-                "COUNT(DISTINCT x)",
-                "COUNT(DISTINCT x) FILTER (WHERE f)"));
+        List<String> functions = new ArrayList<>(List.of("COUNT(*)", "COUNT(x)", "COUNT(x) FILTER (WHERE f)"));
         if (!ONLY_COUNTED.contains(column.name())) {
             functions.addAll(List.of(
+                    "COUNT(DISTINCT x)",
+                    "COUNT(DISTINCT x) FILTER (WHERE f)",
                     "FIRST_VALUE(x)",
                     "LAST_VALUE(x)",
                     "LAST_VALUE(x) FILTER (WHERE f)",
