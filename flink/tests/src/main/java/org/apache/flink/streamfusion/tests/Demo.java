@@ -48,7 +48,12 @@ public final class Demo {
         if (arguments.length == 2) {
             text = text.replace("${data}", arguments[1]);
         }
-        boolean passed = new Demo(SqlScript.parse(text), System.out).run();
+        boolean passed = false;
+        try {
+            passed = new Demo(SqlScript.parse(text), System.out).run();
+        } catch (Exception e) {
+            e.printStackTrace();
+        }
         // The cluster's threads would keep the JVM alive.
         System.exit(passed ? 0 : 1);
     }
