@@ -1,5 +1,6 @@
 //! Failures of an evaluation, as Flink would report them.
 
+use arrow::error::ArrowError;
 use datafusion_common::DataFusionError;
 
 /// An evaluation that failed.
@@ -21,6 +22,9 @@ pub enum ExprError {
         /// What went wrong.
         message: String,
     },
+    /// The values of a column do not fit: fewer rows at once may.
+    #[error("the text or binary values that an expression makes of one batch exceed 2 GiB")]
+    TooLarge,
     /// The JVM threw inside a host call; the exception is pending in the calling thread.
     #[error("an exception is pending in the JVM")]
     JavaPending,
@@ -35,17 +39,19 @@ impl From<ExprError> for DataFusionError {
 impl From<DataFusionError> for ExprError {
     /// The original [`ExprError`] if there is one inside, otherwise an internal error.
     fn from(error: DataFusionError) -> Self {
-        if let DataFusionError::External(inner) = error.find_root()
-            && let Some(found) = inner.downcast_ref::<ExprError>()
-        {
-            return found.clone();
+        match error.find_root() {
+            DataFusionError::External(inner) if let Some(found) = inner.downcast_ref::<ExprError>() => found.clone(),
+            DataFusionError::ArrowError(inner, _) if let ArrowError::OffsetOverflowError(_) = **inner => Self::TooLarge,
+            _ => Self::Internal { expression: String::new(), message: error.to_string() },
         }
-        ExprError::Internal { expression: String::new(), message: error.to_string() }
     }
 }
 
-impl From<arrow::error::ArrowError> for ExprError {
-    fn from(error: arrow::error::ArrowError) -> Self {
-        ExprError::Internal { expression: String::new(), message: error.to_string() }
+impl From<ArrowError> for ExprError {
+    fn from(error: ArrowError) -> Self {
+        match error {
+            ArrowError::OffsetOverflowError(_) => Self::TooLarge,
+            _ => Self::Internal { expression: String::new(), message: error.to_string() },
+        }
     }
 }

@@ -162,7 +162,7 @@ fn bytes(length: u32, pad: Option<u32>) -> Kernel {
             let kept = |text: &str| text.len().min(length).max(pad);
             let total: usize = texts.iter().flatten().map(kept).sum();
             if i32::try_from(total).is_err() {
-                return Err(mismatch("a column of bytes exceeds 2 GiB"));
+                return Err(ExprError::TooLarge);
             }
             let mut out = BinaryBuilder::with_capacity(texts.len(), total);
             let mut padded = Vec::new();

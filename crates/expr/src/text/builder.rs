@@ -39,7 +39,7 @@ impl TextBuilder {
     pub fn reserve(&self, bytes: usize) -> Result<(), ExprError> {
         let total = self.0.values_slice().len().saturating_add(bytes);
         if i32::try_from(total).is_err() {
-            return Err(mismatch("a column of text exceeds 2 GiB"));
+            return Err(ExprError::TooLarge);
         }
         Ok(())
     }

@@ -4,9 +4,18 @@
 //! for a row that the condition excludes. Rows keep their order and their kinds. Without a condition, and where every row
 //! passes, nothing is copied; otherwise only the columns that the projection reads are.
 //!
+//! REPEAT, LPAD or a long constant make much text of few rows. A batch is therefore evaluated in pieces, each when it is pulled:
+//! as many rows as [`estimate`] takes to fit, usually all. Each row is evaluated once, because a JVM expression may
+//! count its rows; only where there is none, a piece that did not fit after all is tried again by halves.
+//!
 //! Follows: StreamExecCalc (CalcCodeGenerator), Flink 2.2. Flink evaluates row by row: where two rows of a batch would
 //! fail in different expressions, the message may be that of the later row. Other differences: none.
 
+mod estimate;
+#[cfg(test)]
+mod tests;
+
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -15,12 +24,13 @@ use arrow::compute::{FilterBuilder, FilterPredicate};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_physical_expr::PhysicalExpr;
 use streamfusion_expr::host::HostFunction;
-use streamfusion_expr::{compile, evaluate};
+use streamfusion_expr::{ExprError, compile, evaluate};
 use streamfusion_plan::node;
 use streamfusion_plan::rex::Rex;
 use streamfusion_row::Batch;
 
-use crate::{Operator, OperatorError};
+use self::estimate::Estimate;
+use crate::{OUTPUT_BATCH_BYTES, Operator, OperatorError};
 
 /// `SELECT projection WHERE condition`.
 #[derive(Debug)]
@@ -29,7 +39,20 @@ pub struct Calc {
     projection: Vec<Projected>,
     /// Columns of the input that the projection reads; `None` if they are not known.
     read: Option<BTreeSet<usize>>,
-    pending: Option<Batch>,
+    estimate: Estimate,
+    repeatable: Repeatable,
+    /// What of the pushed batch is not evaluated yet.
+    rest: Option<Batch>,
+    /// Rows of the piece before, if it was not a whole batch.
+    piece_rows: usize,
+}
+
+/// Whether rows may be evaluated a second time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Repeatable {
+    Yes,
+    /// The JVM evaluates some expression.
+    No,
 }
 
 #[derive(Debug)]
@@ -48,6 +71,12 @@ impl Calc {
         spec: &node::Calc,
         hosts: &dyn Fn(&str) -> Option<Arc<dyn HostFunction>>,
     ) -> Result<Self, OperatorError> {
+        let calls_host = Cell::new(false);
+        let hosts = &|pointer: &str| {
+            let host = hosts(pointer);
+            calls_host.set(calls_host.get() || host.is_some());
+            host
+        };
         let condition = spec.condition.as_ref().map(|rex| compile(rex, "/condition", hosts)).transpose()?;
         let projection = spec
             .projection
@@ -60,7 +89,15 @@ impl Calc {
             .collect::<Result<Vec<_>, OperatorError>>()?;
         let mut read = BTreeSet::new();
         let known = spec.projection.iter().all(|rex| collect_inputs(rex, &mut read));
-        Ok(Self { condition, projection, read: known.then_some(read), pending: None })
+        Ok(Self {
+            condition,
+            projection,
+            read: known.then_some(read),
+            estimate: Estimate::of(spec),
+            repeatable: if calls_host.get() { Repeatable::No } else { Repeatable::Yes },
+            rest: None,
+            piece_rows: usize::MAX,
+        })
     }
 
     /// The rows that pass, reduced to the columns that the projection reads; `None` if there are none.
@@ -108,19 +145,66 @@ impl Calc {
     }
 }
 
+impl Calc {
+    /// Evaluates the rows, all at once; `None` if none passes.
+    fn apply(&self, batch: &Batch) -> Result<Option<Batch>, OperatorError> {
+        let passed = match &self.condition {
+            Some(condition) => self.filter(batch.clone(), condition)?,
+            None => Some(batch.clone()),
+        };
+        passed.map(|batch| self.project(&batch)).transpose()
+    }
+
+    /// How many of the first rows are expected to fit, at least one.
+    fn fitting_rows(&mut self, batch: &Batch) -> Result<usize, OperatorError> {
+        let mut rows = batch.num_rows();
+        if self.estimate.is_nothing() {
+            return Ok(rows);
+        }
+        rows = rows.min(self.piece_rows.saturating_mul(2));
+        while rows > 1 && self.estimate.bytes(slice(batch, 0, rows)?.columns(), rows) > OUTPUT_BATCH_BYTES {
+            rows = rows.div_ceil(2);
+        }
+        self.piece_rows = if rows < batch.num_rows() { rows } else { usize::MAX };
+        Ok(rows)
+    }
+}
+
 impl Operator for Calc {
     fn push(&mut self, batch: Batch) -> Result<(), OperatorError> {
-        let passed = match &self.condition {
-            Some(condition) if batch.num_rows() > 0 => self.filter(batch, condition)?,
-            _ => Some(batch).filter(|batch| batch.num_rows() > 0),
-        };
-        self.pending = passed.map(|batch| self.project(&batch)).transpose()?;
+        self.rest = Some(batch);
         Ok(())
     }
 
     fn pull(&mut self) -> Result<Option<Batch>, OperatorError> {
-        Ok(self.pending.take())
+        while let Some(batch) = self.rest.take().filter(|batch| batch.num_rows() > 0) {
+            let mut rows = self.fitting_rows(&batch)?;
+            let result = loop {
+                match self.apply(&slice(&batch, 0, rows)?) {
+                    Err(OperatorError::Expr(ExprError::TooLarge)) if rows > 1 && self.repeatable == Repeatable::Yes => {
+                        rows = rows.div_ceil(2);
+                        self.piece_rows = rows;
+                    }
+                    result => break result?,
+                }
+            };
+            self.rest = Some(slice(&batch, rows, batch.num_rows() - rows)?);
+            if result.is_some() {
+                return Ok(result);
+            }
+        }
+        Ok(None)
     }
+}
+
+/// `rows` rows from `start`.
+fn slice(batch: &Batch, start: usize, rows: usize) -> Result<Batch, OperatorError> {
+    if rows == batch.num_rows() {
+        return Ok(batch.clone());
+    }
+    let columns = batch.columns().iter().map(|column| column.slice(start, rows)).collect();
+    let kinds = batch.kinds().map(|kinds| kinds.slice(start, rows));
+    Ok(like(batch, Batch::try_new(columns, rows, kinds)?))
 }
 
 fn filter_column(predicate: &FilterPredicate, column: &ArrayRef, rows: usize) -> Result<ArrayRef, OperatorError> {
@@ -160,60 +244,5 @@ fn collect_inputs(rex: &Rex, read: &mut BTreeSet<usize>) -> bool {
         Rex::Search { operand, .. } => collect_inputs(operand, read),
         Rex::FieldAccess { expr, .. } => collect_inputs(expr, read),
         Rex::Unknown { .. } => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use arrow::array::{BooleanArray, Int64Array, UInt8Array};
-    use arrow::datatypes::Int64Type;
-    use streamfusion_plan::types::{LogicalType, TypeKind};
-
-    use super::*;
-
-    fn column(index: usize, kind: TypeKind) -> Rex {
-        Rex::InputRef { index, ty: LogicalType { kind, nullable: true } }
-    }
-
-    fn calc(condition: Option<Rex>) -> Result<Calc, OperatorError> {
-        let spec = node::Calc { projection: vec![column(1, TypeKind::BigInt)], condition };
-        Calc::try_new(&spec, &|_| None)
-    }
-
-    fn batch() -> Result<Batch, OperatorError> {
-        let passes: ArrayRef = Arc::new(BooleanArray::from(vec![Some(true), None, Some(false), Some(true)]));
-        let ids: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3, 4]));
-        let unread: ArrayRef = Arc::new(NullArray::new(4));
-        Ok(Batch::try_new(vec![passes, ids, unread], 4, Some(UInt8Array::from(vec![0, 0, 3, 3])))?)
-    }
-
-    #[test]
-    fn rows_and_kinds_are_filtered_alike_and_null_does_not_pass() -> Result<(), OperatorError> {
-        let mut calc = calc(Some(column(0, TypeKind::Boolean)))?;
-        calc.push(batch()?)?;
-        let out = calc.pull()?.ok_or(OperatorError::Internal("no output".into()))?;
-        assert_eq!(out.columns()[0].as_primitive::<Int64Type>().values(), &[1, 4]);
-        assert_eq!(out.kinds().map(|kinds| kinds.values().to_vec()), Some(vec![0, 3]));
-        assert!(calc.pull()?.is_none());
-        Ok(())
-    }
-
-    #[test]
-    fn column_without_condition_is_not_copied() -> Result<(), OperatorError> {
-        let mut calc = calc(None)?;
-        let batch = batch()?;
-        calc.push(batch.clone())?;
-        let out = calc.pull()?.ok_or(OperatorError::Internal("no output".into()))?;
-        assert!(Arc::ptr_eq(&out.columns()[0], &batch.columns()[1]));
-        Ok(())
-    }
-
-    #[test]
-    fn no_row_passes_no_batch_leaves() -> Result<(), OperatorError> {
-        let mut calc = calc(Some(column(0, TypeKind::Boolean)))?;
-        let none: ArrayRef = Arc::new(BooleanArray::from(vec![false]));
-        calc.push(Batch::try_new(vec![none, Arc::new(Int64Array::from(vec![1]))], 1, None)?)?;
-        assert!(calc.pull()?.is_none());
-        Ok(())
     }
 }
