@@ -14,11 +14,12 @@ use streamfusion_row::types::arrow_type;
 
 use crate::call::{FieldOfRow, HostExpr, ScalarCall};
 use crate::conditional::{Case, Form, Junction, JunctionKind, Operand};
+use crate::default::OrDefault;
 use crate::error::ExprError;
 use crate::functions::search;
 use crate::host::HostFunction;
 use crate::registry::Kernel;
-use crate::{literal, native, registry};
+use crate::{literal, native, registry, whole};
 
 /// Compiles `rex`, whose JSON pointer is `pointer`. `hosts` finds the function of each host call that
 /// [`crate::host_calls`] listed, by its pointer.
@@ -29,7 +30,15 @@ pub fn compile(
     pointer: &str,
     hosts: &dyn Fn(&str) -> Option<Arc<dyn HostFunction>>,
 ) -> Result<Arc<dyn PhysicalExpr>, ExprError> {
-    Ok(Compiler { hosts }.operand(rex, pointer)?.expr)
+    let expr = Compiler { hosts }.operand(rex, pointer)?.expr;
+    match rex.ty() {
+        // Of an operand that is NULL although its type is NOT NULL; a JVM expression does it by itself.
+        Some(ty) if whole::has_default(rex) && hosts(pointer).is_none() => {
+            let output = arrow_type(ty).map_err(|reason| refused(&reason, pointer))?;
+            Ok(Arc::new(OrDefault::try_new(expr, &output)?))
+        }
+        _ => Ok(expr),
+    }
 }
 
 /// The values of `expr` for the rows of `batch`: exactly `batch.num_rows()` of them.

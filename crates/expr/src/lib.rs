@@ -12,6 +12,7 @@ pub mod cast;
 pub mod clock;
 pub mod compile;
 mod conditional;
+mod default;
 pub mod error;
 pub mod functions;
 pub mod host;
@@ -22,6 +23,7 @@ pub mod registry;
 pub mod text;
 pub mod time;
 pub mod values;
+mod whole;
 
 pub use compile::{compile, evaluate};
 pub use error::ExprError;

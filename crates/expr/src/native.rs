@@ -1,7 +1,8 @@
 //! What is native, and what the JVM evaluates instead.
 //!
 //! The walk goes from the top down and stops at the first call that is not native: the whole call goes to the JVM,
-//! so that Flink's own generated code decides everything below it.
+//! so that Flink's own generated code decides everything below it. A few expressions go there from their root: see
+//! [`crate::whole`].
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ use crate::clock::{self, Clock};
 use crate::functions::search;
 use crate::host::HostCall;
 use crate::literal;
-use crate::{conditional, registry};
+use crate::{conditional, registry, whole};
 
 /// Whether this expression is computed natively, given its operands' values: looks at the function, the types of the
 /// operands and which of them are literals, not below.
@@ -51,6 +52,10 @@ pub fn supports(rex: &Rex) -> Result<(), Reason> {
 ///
 /// A reason instead if some sub-expression can run neither here nor there.
 pub fn host_calls(rex: &Rex, pointer: &str) -> Result<Vec<HostCall>, Reason> {
+    if let Some(reason) = whole::reason(rex, pointer)? {
+        let reason = supports(rex).err().unwrap_or(reason);
+        return Ok(vec![host_call(rex, pointer, reason)?]);
+    }
     let mut calls = Vec::new();
     walk(rex, pointer, &mut calls)?;
     Ok(calls)
