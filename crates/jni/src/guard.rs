@@ -6,8 +6,9 @@
 use std::any::Any;
 
 use jni::errors::{Error as JniError, ErrorPolicy};
+use jni::objects::{JThrowable, JValue};
 use jni::strings::{JNIStr, JNIString};
-use jni::{Env, EnvUnowned, jni_str};
+use jni::{Env, EnvUnowned, jni_sig, jni_str};
 use streamfusion_engine::EngineError;
 use streamfusion_expr::error::ExprError;
 use streamfusion_row::entry::EntryError;
@@ -15,6 +16,8 @@ use streamfusion_row::export::ExportError;
 use streamfusion_row::frame::FrameError;
 
 use crate::handles::HandleError;
+
+const PARSE_EXCEPTION: &str = "java/time/format/DateTimeParseException";
 
 /// Why an export failed.
 #[derive(Debug, thiserror::Error)]
@@ -104,15 +107,31 @@ fn throw(env: &mut Env<'_>, error: &NativeError) {
 
 /// Throws an exception of `class`; where that class cannot be found or built, a RuntimeException with both texts.
 fn throw_class(env: &mut Env<'_>, class: &JNIStr, message: &str) {
-    let text = JNIString::new(message);
     // After a successful throw the call itself reports the pending exception as an error.
-    let _ = env.throw_new(class, &text);
+    if class.to_str() == PARSE_EXCEPTION {
+        let _ = throw_parse_exception(env, message);
+    } else {
+        let _ = env.throw_new(class, JNIString::new(message));
+    }
     let thrown_otherwise = !env.exception_check() || is_linkage_error(env);
     if thrown_otherwise {
         env.exception_clear();
         let text = JNIString::new(format!("{class}: {message}"));
         let _ = env.throw_new(jni_str!("java/lang/RuntimeException"), &text);
     }
+}
+
+/// Throws what `java.time` throws on a text that it cannot parse. That class has no constructor for a message alone.
+fn throw_parse_exception(env: &mut Env<'_>, message: &str) -> Result<(), JniError> {
+    let message = env.new_string(message)?;
+    let parsed = env.new_string("")?;
+    let thrown = env.new_object(
+        jni_str!("java/time/format/DateTimeParseException"),
+        jni_sig!("(Ljava/lang/String;Ljava/lang/CharSequence;I)V"),
+        &[JValue::Object(&message), JValue::Object(&parsed), JValue::Int(0)],
+    )?;
+    let thrown = env.cast_local::<JThrowable>(thrown)?;
+    env.throw(thrown)
 }
 
 /// Whether the pending exception is the one of a failed class or constructor lookup.
