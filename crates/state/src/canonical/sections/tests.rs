@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::*;
-use arrow::datatypes::{DataType, Field, Int32Type, Schema};
+use arrow::datatypes::{DataType, Field, Int32Type, Schema, TimeUnit};
 use proptest::prelude::*;
 
 use super::*;
@@ -262,4 +262,27 @@ fn a_payload_that_reaches_two_gibibytes_is_refused_there() {
     let mut payload = Payload { bytes: vec![0; 0x7fff_ffc0], refused: None };
     let fault = payload.section(&section).unwrap_err();
     assert!(matches!(fault, Fault::PayloadTooLarge { limit: 0x7fff_ffff, .. }), "{fault}");
+}
+
+#[test]
+fn types_that_no_section_has_are_told_apart() {
+    let list = |child| DataType::List(Arc::new(Field::new("item", child, true)));
+    for ty in columns(&[]).iter().map(|column| column.data_type().clone()) {
+        assert!(supported(&ty) && supported(&list(ty.clone())), "{ty}");
+    }
+    for ty in [
+        DataType::Decimal128(0, 0),
+        DataType::Decimal128(39, 0),
+        DataType::Decimal128(10, 11),
+        DataType::Decimal128(10, -1),
+        DataType::FixedSizeBinary(0),
+        DataType::Timestamp(TimeUnit::Nanosecond, None),
+        DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())),
+        DataType::Time32(TimeUnit::Second),
+        DataType::LargeUtf8,
+        DataType::Utf8View,
+        DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
+    ] {
+        assert!(!supported(&ty) && !supported(&list(ty.clone())), "{ty}");
+    }
 }
