@@ -9,6 +9,7 @@ use streamfusion_plan::{PlanError, Reason};
 use streamfusion_row::batch::BatchError;
 use streamfusion_row::entry::EntryError;
 use streamfusion_row::frame::FrameError;
+use streamfusion_row::gather::GatherError;
 
 /// Which node of the plan, in the words of Flink's own plan output.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +41,9 @@ pub enum EngineError {
     /// A stage was described that this version cannot build: planned by another version, or a fault of this one.
     #[error("a native stage cannot be built: {0}")]
     Unsupported(Reason),
+    /// A batch is not of the stage's input type.
+    #[error("a batch of another type: {0}")]
+    Input(#[from] GatherError),
     /// An operator failed.
     #[error("{node}: {source}")]
     Operator {

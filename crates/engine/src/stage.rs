@@ -19,6 +19,7 @@ use streamfusion_plan::spec::{EntrySpec, SpecHost, SpecNode, StageSpec};
 use streamfusion_plan::types::LogicalType;
 use streamfusion_row::entry::{ColumnTree, EntryBuffers};
 use streamfusion_row::exchange::KeySplitter;
+use streamfusion_row::names::RowNames;
 use streamfusion_row::{Batch, frame};
 
 use crate::capabilities::{calc_expressions, key_types};
@@ -41,6 +42,8 @@ pub type HostFactory<'a> = dyn Fn(usize, &[usize]) -> Arc<dyn HostFunction> + 'a
 pub struct Stage {
     /// Type of the input rows: the columns of a batch that comes from the network.
     input: Vec<LogicalType>,
+    /// Names that the first operator knows the fields of ROWs by.
+    names: RowNames,
     links: Vec<Link>,
     exchange: Option<Exchange>,
     /// Input of a stage without operators, before the exchange.
@@ -84,19 +87,24 @@ impl Stage {
             }
         };
         let input = spec.input.fields().iter().map(|field| field.ty.clone()).collect();
-        Ok(Self { input, links, exchange, passed: VecDeque::new(), ready: VecDeque::new(), failed: false })
+        let names = RowNames::new(match spec.nodes.first() {
+            Some(SpecNode { node, .. }) if node.kind == NodeKind::Union => &node.output,
+            _ => &spec.input,
+        });
+        Ok(Self { input, names, links, exchange, passed: VecDeque::new(), ready: VecDeque::new(), failed: false })
     }
 
     /// Takes one batch. Its output must be pulled before the next batch is pushed.
     ///
     /// After an error, here or in [`Stage::pull`], every further call fails.
     pub fn push(&mut self, batch: Batch) -> Result<(), EngineError> {
-        self.guarded(|stage| match stage.links.first_mut() {
-            Some(link) => link.push(batch),
-            None => {
-                stage.passed.push_back(batch);
-                Ok(())
+        self.guarded(|stage| {
+            let batch = stage.names.apply(batch)?;
+            match stage.links.first_mut() {
+                Some(link) => link.push(batch)?,
+                None => stage.passed.push_back(batch),
             }
+            Ok(())
         })
     }
 

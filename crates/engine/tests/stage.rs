@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, NullArray};
-use arrow::datatypes::Int64Type;
+use arrow::array::{ArrayRef, AsArray, Int64Array, NullArray, StructArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, Field, Int64Type};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use streamfusion_engine::{Edge, EngineError, Stage, plan};
@@ -212,5 +213,42 @@ proptest! {
     ) {
         let whole = run(&input, &[], 1).unwrap();
         prop_assert_eq!(run(&input, &cuts, channels).unwrap(), whole);
+    }
+}
+
+/// sources 1 and 2, union 3, calc 4 (COALESCE of two ROWs, a CAST), sink 5
+#[test]
+fn the_inputs_of_a_union_may_name_the_fields_of_a_row_differently() {
+    let row = |name: &str| format!("ROW<`r` ROW<`{name}` BIGINT>, `s` ROW<`{name}` BIGINT>>");
+    let inner = "ROW<`x` BIGINT>";
+    let first = call("COALESCE", &[input(0, inner), input(1, inner)], inner);
+    let nodes = [
+        node(1, "table-source-scan", &row("x"), json!({"scanTableSource": {}})),
+        node(2, "table-source-scan", &row("y"), json!({"scanTableSource": {}})),
+        node(
+            3,
+            "union",
+            &row("x"),
+            json!({"inputProperties": vec![
+            json!({"requiredDistribution": {"type": "UNKNOWN"}, "damBehavior": "PIPELINED", "priority": 0}); 2]}),
+        ),
+        node(4, "calc", "ROW<`r` ROW<`x` BIGINT>>", json!({"projection": [first], "condition": null})),
+        node(5, "sink", "ROW<`r` ROW<`x` BIGINT>>", json!({"dynamicTableSink": {}})),
+    ];
+    let edges = [(1, 3), (2, 3), (3, 4), (4, 5)].map(|(source, target)| json!({"source": source, "target": target}));
+    let job = json!({"flinkVersion": "2.2.1", "config": {"streamfusion.islands.weigh": "false"}, "checkpointing": false,
+        "nodes": nodes, "edges": edges});
+    let response: Value = serde_json::from_str(&plan(&job.to_string()).unwrap()).unwrap();
+    let spec = response["stages"][0]["spec"].as_str().unwrap_or_else(|| unreachable!("{response:#}")).to_owned();
+    let mut stage = open(&spec, 1);
+    for name in ["x", "y"] {
+        let column = |value: i64, valid: bool| -> ArrayRef {
+            let fields = vec![Field::new(name, DataType::Int64, true)].into();
+            let values: ArrayRef = Arc::new(Int64Array::from(vec![value]));
+            Arc::new(StructArray::new(fields, vec![values], Some(NullBuffer::from(vec![valid]))))
+        };
+        stage.push(Batch::try_new(vec![column(1, false), column(2, true)], 1, None).unwrap()).unwrap();
+        let out = drain(&mut stage).unwrap();
+        assert_eq!(out[0].columns()[0].as_struct().column(0).as_primitive::<Int64Type>().values(), &[2]);
     }
 }

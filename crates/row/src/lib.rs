@@ -1,7 +1,7 @@
 //! Flink rows in columns and in bytes.
 //!
 //! [`types`] says which Arrow type carries which Flink type, [`batch`] is the unit that flows through a stage, [`gather`]
-//! makes batches of rows of other batches.
+//! makes batches of rows of other batches, [`names`] makes their ROWs alike.
 //!
 //! Rows come in through [`entry`] and leave through [`export`]. Between stages [`exchange`] sends each row to the subtask that
 //! owns its key, whose bytes and hash are made in [`binary`] and [`hash`]; [`frame`] is a batch on the wire.
@@ -18,6 +18,7 @@ pub mod frame;
 pub mod gather;
 pub mod hash;
 pub mod ipc;
+pub mod names;
 #[cfg(test)]
 mod random;
 pub mod timestamp;
