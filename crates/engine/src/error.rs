@@ -53,7 +53,7 @@ pub enum EngineError {
         #[source]
         source: OperatorError,
     },
-    /// An operator panicked: a fault of this engine.
+    /// An operator, the exchange behind it or the reader in front of it panicked: a fault of this engine.
     #[error("{node}: native code panicked: {message}")]
     Panic {
         /// The node that failed.
@@ -73,8 +73,14 @@ pub enum EngineError {
         message: String,
     },
     /// Bytes from the network are not a batch.
-    #[error(transparent)]
-    Frame(#[from] FrameError),
+    #[error("{node}: the input is no batch of its stage: {source}")]
+    Frame {
+        /// The node that reads them.
+        node: NodeName,
+        /// Why.
+        #[source]
+        source: FrameError,
+    },
     /// A batch does not have the shape that the stage was opened for.
     #[error(transparent)]
     Batch(#[from] BatchError),

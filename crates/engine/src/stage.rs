@@ -110,7 +110,11 @@ impl Stage {
 
     /// Takes one batch in its wire form.
     pub fn push_encoded(&mut self, bytes: &[u8]) -> Result<(), EngineError> {
-        let batch = frame::decode(bytes, &self.input)?;
+        let node = self.first_node();
+        let batch = self.guarded(|stage| {
+            catch(&node, || frame::decode(bytes, &stage.input))?
+                .map_err(|source| EngineError::Frame { node: node.clone(), source })
+        })?;
         self.push(batch)
     }
 
@@ -129,6 +133,12 @@ impl Stage {
         Ok(result)
     }
 
+    /// The node that reads the input.
+    fn first_node(&self) -> NodeName {
+        let link = self.links.first().map(|link| &link.node);
+        link.or(self.exchange.as_ref().map(|exchange| &exchange.node)).cloned().unwrap_or_else(NodeName::entry)
+    }
+
     fn next(&mut self) -> Result<Option<Batch>, EngineError> {
         loop {
             if let Some(batch) = self.ready.pop_front() {
@@ -142,10 +152,9 @@ impl Stage {
             match &mut self.exchange {
                 None => return Ok(Some(batch)),
                 Some(exchange) => {
-                    let parts = exchange.splitter.split(&batch).map_err(|error| EngineError::Exchange {
-                        node: exchange.node.clone(),
-                        message: error.to_string(),
-                    })?;
+                    let Exchange { node, splitter } = exchange;
+                    let parts = catch(node, || splitter.split(&batch))?
+                        .map_err(|error| EngineError::Exchange { node: node.clone(), message: error.to_string() })?;
                     self.ready.extend(parts.into_iter().map(|part| part.batch));
                 }
             }
@@ -182,14 +191,17 @@ impl Link {
 
     /// Runs the operator; what it fails with, a panic included, gets the node's name.
     fn run<T>(&mut self, body: impl FnOnce(&mut dyn Operator) -> Result<T, OperatorError>) -> Result<T, EngineError> {
-        // A stage is not used after a failure, so that nobody sees what a panic left half done.
-        let result = catch_unwind(AssertUnwindSafe(|| body(self.operator.as_mut())));
-        match result {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(source)) => Err(EngineError::Operator { node: self.node.clone(), source }),
-            Err(payload) => Err(EngineError::Panic { node: self.node.clone(), message: panic_text(payload.as_ref()) }),
-        }
+        catch(&self.node, || body(self.operator.as_mut()))?
+            .map_err(|source| EngineError::Operator { node: self.node.clone(), source })
     }
+}
+
+/// Runs `body`; a panic becomes an error of `node`.
+///
+/// A stage is not used after a failure, so that nobody sees what a panic left half done.
+fn catch<T>(node: &NodeName, body: impl FnOnce() -> T) -> Result<T, EngineError> {
+    catch_unwind(AssertUnwindSafe(body))
+        .map_err(|payload| EngineError::Panic { node: node.clone(), message: panic_text(payload.as_ref()) })
 }
 
 /// The text of a panic.

@@ -60,6 +60,7 @@ fn stage((id, stage): (usize, &Stage)) -> Value {
         "exchange": stage.exchange.as_ref().map(|distribution| json!({"keys": distribution_keys(distribution)})),
         "entry": entry,
         "hosts": hosts,
+        "stateful": stage.stateful,
         "spec": stage.spec.to_string(),
     })
 }

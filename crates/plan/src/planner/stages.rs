@@ -176,6 +176,7 @@ impl Cutter<'_> {
             reads: draft.reads,
             writes: draft.writes,
             hosts,
+            stateful: draft.nodes.iter().any(|&position| native(position).is_some_and(|native| native.stateful)),
             spec: serde_json::Value::Null,
         };
         stage.spec = self.spec(&stage, draft.nodes, draft.row_type);

@@ -512,6 +512,14 @@ fn islands_are_not_weighed_if_the_session_says_so() -> TestResult {
 }
 
 #[test]
+fn only_the_stage_of_a_stateful_node_has_state() -> TestResult {
+    let json = request(vec![source(1, PAIR), busy(2, 1), exchange(3, PAIR, &[0], 2), aggregate(4, 3), sink(5, 4)]);
+    let response = plan_request(&json, &Engine::default())?.to_json();
+    assert_eq!((&response["stages"][0]["stateful"], &response["stages"][1]["stateful"]), (&json!(false), &json!(true)));
+    Ok(())
+}
+
+#[test]
 fn a_job_with_checkpoints_keeps_state_and_its_exchange_on_flink() -> TestResult {
     let mut json = request(vec![source(1, PAIR), busy(2, 1), exchange(3, PAIR, &[0], 2), aggregate(4, 3), sink(5, 4)]);
     json["checkpointing"] = json!(true);

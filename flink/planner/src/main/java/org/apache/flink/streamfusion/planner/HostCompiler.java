@@ -78,6 +78,8 @@ final class HostCompiler {
                         null,
                         RowType.of(outputType),
                         inputType);
+        // Code that needs what only Flink's own operator has compiles nowhere. Better to know here than on a task manager.
+        function.compile(classLoader);
         final int[] inputs = host.inputs().stream().mapToInt(Integer::intValue).toArray();
         return new HostFunction(function, inputType, inputs, outputType, resultSpec(RowType.of(outputType)));
     }

@@ -23,6 +23,7 @@ import org.apache.flink.table.planner.plan.nodes.exec.ExecNodeContext;
 import org.apache.flink.table.planner.plan.nodes.exec.InputProperty;
 import org.apache.flink.table.planner.plan.nodes.exec.stream.StreamExecNode;
 import org.apache.flink.table.planner.plan.nodes.exec.utils.ExecNodeUtil;
+import org.apache.flink.table.planner.plan.nodes.exec.utils.TransformationMetadata;
 import org.apache.flink.table.runtime.typeutils.InternalTypeInfo;
 import org.apache.flink.table.types.logical.RowType;
 
@@ -47,12 +48,15 @@ final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamE
         SINGLETON
     }
 
-    /** What the operator is called. {@code uidName} becomes a part of its uid, {@code simpleName} of its short name. */
-    record Naming(String uidName, String simpleName, String description) {}
+    /**
+     * What the operator is called. {@code uidName} becomes a part of its uid if the session's format has such a part, {@code
+     * uidSuffix} always; {@code simpleName} becomes a part of its short name.
+     */
+    record Naming(String uidName, String uidSuffix, String simpleName, String description) {}
 
     private final Naming naming;
-    private final StageConfig stageConfig;
-    private final PlanResponse.Output output;
+    private final StreamOperatorFactory<Object> factory;
+    private final TypeInformation<Object> outputTypeInfo;
     private final Optional<List<Integer>> exchange;
     private final Distribution distribution;
 
@@ -80,8 +84,9 @@ final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamE
                 outputType,
                 naming.description());
         this.naming = naming;
-        this.stageConfig = stageConfig;
-        this.output = output;
+        // Made here, where a failure leaves the job to Flink, and not when the graph is translated.
+        this.factory = NativeStageOperatorFactory.of(stageConfig);
+        this.outputTypeInfo = outputTypeInfo(output, outputType);
         this.exchange = exchange;
         this.distribution = distribution;
     }
@@ -89,13 +94,12 @@ final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamE
     @Override
     protected Transformation<RowData> translateToPlanInternal(PlannerBase planner, ExecNodeConfig config) {
         final Transformation<Object> input = input(planner);
-        final StreamOperatorFactory<Object> factory = new NativeStageOperatorFactory(stageConfig);
         final Transformation<Object> operator =
                 ExecNodeUtil.createOneInputTransformation(
                         input,
-                        createTransformationMeta(naming.uidName(), naming.description(), naming.simpleName(), config),
+                        metadata(config),
                         factory,
-                        asObjects(outputTypeInfo()),
+                        outputTypeInfo,
                         input.getParallelism(),
                         false);
         if (distribution == Distribution.SINGLETON || isSingleton(input)) {
@@ -113,10 +117,18 @@ final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamE
         return inputs.size() == 1 ? inputs.get(0) : new UnionTransformation<>(inputs);
     }
 
-    private TypeInformation<?> outputTypeInfo() {
-        return output == PlanResponse.Output.BATCHES
-                ? NativeBatchTypeInfo.INSTANCE
-                : InternalTypeInfo.of(getOutputType());
+    private TransformationMetadata metadata(ExecNodeConfig config) {
+        final TransformationMetadata metadata =
+                createTransformationMeta(naming.uidName(), naming.description(), naming.simpleName(), config);
+        return metadata.getUid() == null
+                ? metadata
+                : new TransformationMetadata(
+                        metadata.getUid() + naming.uidSuffix(), metadata.getName(), metadata.getDescription());
+    }
+
+    private static TypeInformation<Object> outputTypeInfo(PlanResponse.Output output, RowType rowType) {
+        return asObjects(
+                output == PlanResponse.Output.BATCHES ? NativeBatchTypeInfo.INSTANCE : InternalTypeInfo.of(rowType));
     }
 
     @SuppressWarnings({"unchecked", "rawtypes"})

@@ -3,13 +3,16 @@ package org.apache.flink.streamfusion.planner;
 import org.apache.flink.api.dag.Transformation;
 import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.ReadableConfig;
+import org.apache.flink.configuration.StateRecoveryOptions;
 import org.apache.flink.runtime.util.EnvironmentInformation;
 import org.apache.flink.streamfusion.planner.StageNodes.BatchLimits;
 import org.apache.flink.streamfusion.planner.StageNodes.Origin;
+import org.apache.flink.streamfusion.runtime.StageConfig;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.table.api.ExplainDetail;
 import org.apache.flink.table.api.ExplainFormat;
 import org.apache.flink.table.api.TableConfig;
+import org.apache.flink.table.api.ValidationException;
 import org.apache.flink.table.catalog.CatalogManager;
 import org.apache.flink.table.catalog.FunctionCatalog;
 import org.apache.flink.table.delegation.Executor;
@@ -116,7 +119,7 @@ final class NativeStreamPlanner extends StreamPlanner {
         }
         try {
             return Optional.of(plan(graph));
-        } catch (Exception | LinkageError e) {
+        } catch (Exception | LinkageError | StackOverflowError | AssertionError e) {
             explanation = "The job runs on stock Flink: native planning failed with " + e + System.lineSeparator();
             LOG.warn("StreamFusion could not plan the job, which runs on stock Flink", e);
             return Optional.empty();
@@ -133,7 +136,7 @@ final class NativeStreamPlanner extends StreamPlanner {
                         CompiledPlanSerdeUtil.createJsonObjectWriter(serdeContext),
                         EnvironmentInformation.getVersion(),
                         config.toMap(),
-                        takesCheckpoints(environment, config));
+                        hasSnapshots(environment, config));
         final PlanResponse response = PlanResponse.parse(service.plan(request.text()));
         final HostCompiler hosts = new HostCompiler(serdeContext, config, classLoader);
         final StageNodes stageNodes = new StageNodes(request, hosts, batchLimits(environment, config), origin);
@@ -143,9 +146,11 @@ final class NativeStreamPlanner extends StreamPlanner {
         return splice;
     }
 
-    private static boolean takesCheckpoints(StreamExecutionEnvironment environment, ReadableConfig config) {
+    /** Whether the job takes checkpoints or starts from one or from a savepoint. */
+    private static boolean hasSnapshots(StreamExecutionEnvironment environment, ReadableConfig config) {
         return environment.getCheckpointConfig().isCheckpointingEnabled()
-                || config.getOptional(CheckpointingOptions.CHECKPOINTING_INTERVAL).isPresent();
+                || config.getOptional(CheckpointingOptions.CHECKPOINTING_INTERVAL).isPresent()
+                || config.getOptional(StateRecoveryOptions.SAVEPOINT_PATH).isPresent();
     }
 
     private static BatchLimits batchLimits(StreamExecutionEnvironment environment, ReadableConfig config) {
@@ -153,7 +158,17 @@ final class NativeStreamPlanner extends StreamPlanner {
                 config.getOptional(StreamFusionOptions.BATCH_LATENCY)
                         .map(Duration::toMillis)
                         .orElseGet(environment::getBufferTimeout);
-        return new BatchLimits(config.get(StreamFusionOptions.BATCH_MAX_ROWS), latencyMs);
+        final int maxRows = config.get(StreamFusionOptions.BATCH_MAX_ROWS);
+        if (maxRows < 1 || maxRows > StageConfig.MAX_BATCH_ROWS) {
+            throw new ValidationException(
+                    "The option "
+                            + StreamFusionOptions.BATCH_MAX_ROWS.key()
+                            + " must be from 1 to "
+                            + StageConfig.MAX_BATCH_ROWS
+                            + ", not "
+                            + maxRows);
+        }
+        return new BatchLimits(maxRows, latencyMs);
     }
 
     /** Deprecated in Flink for new transformations, yet the only way to what a job says outside of its table config. */

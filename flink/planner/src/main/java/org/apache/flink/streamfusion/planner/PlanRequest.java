@@ -65,7 +65,7 @@ final class PlanRequest {
      *
      * @param writer Flink's writer of compiled plans
      * @param config every option that is set, as text
-     * @param checkpointing whether the job takes checkpoints
+     * @param checkpointing whether the job takes checkpoints or is restored from a snapshot
      */
     static PlanRequest of(
             ExecNodeGraph graph, ObjectWriter writer, String flinkVersion, Map<String, String> config, boolean checkpointing)

@@ -26,6 +26,7 @@ record PlanResponse(String summary, String explanation, List<Stage> stages) {
      *
      * @param nodes ids in order, an exchange last; empty for a stage that only enters or exits
      * @param exchange key columns of the exchange after the last node: none for a singleton
+     * @param stateful whether a node keeps state, which is in no snapshot
      * @param entry the columns to write as JSON, or null if the input is batches
      */
     record Stage(
@@ -38,6 +39,7 @@ record PlanResponse(String summary, String explanation, List<Stage> stages) {
             Optional<List<Integer>> exchange,
             String entry,
             List<Host> hosts,
+            boolean stateful,
             String spec) {
 
         /** The node whose rows the stage emits. */
@@ -88,6 +90,7 @@ record PlanResponse(String summary, String explanation, List<Stage> stages) {
                         .map(exchange -> list(exchange.required("keys"), JsonNode::asInt)),
                 json.path("entry").isArray() ? json.path("entry").toString() : null,
                 list(json.required("hosts"), PlanResponse::host),
+                json.required("stateful").asBoolean(),
                 json.required("spec").asText());
     }
 

@@ -89,6 +89,9 @@ final class StageNodes {
         if (stage.exchange().isPresent()) {
             config.exchange();
         }
+        if (stage.stateful()) {
+            config.stateful();
+        }
         for (PlanResponse.Host host : stage.hosts()) {
             final ExecNode<?> node = request.node(host.node());
             final RowType inputType = (RowType) node.getInputEdges().get(0).getOutputType();
@@ -126,23 +129,27 @@ final class StageNodes {
         final String anchorName = anchor.getClass().getSimpleName().replace("StreamExec", "");
         if (stage.nodes().isEmpty()) {
             final String way = stage.output() == Output.ROWS ? "Exit" : "Entry";
-            final String uidName = "native-" + way.toLowerCase(Locale.ROOT) + "-" + letters(stage.id());
-            return new Naming(uidName, way, "Native(" + way + ": " + anchor.getDescription() + ")");
+            // The anchor has an operator of its own, and several stages may have one anchor.
+            return new Naming(
+                    "native-" + way.toLowerCase(Locale.ROOT),
+                    "-" + stage.id(),
+                    way,
+                    "Native(" + way + ": " + anchor.getDescription() + ")");
         }
         final String chain =
                 stage.nodes().stream()
                         .map(id -> request.node(id).getDescription())
                         .collect(Collectors.joining(" -> ", "Native(", ")"));
-        return new Naming(uidName(stage, anchor), anchorName, chain);
+        return new Naming(uidName(anchor), "", anchorName, chain);
     }
 
     /**
      * The name that Flink would put into the uid of the anchor's operator, so that the uid stays the same. A union is no
      * operator on Flink.
      */
-    private static String uidName(Stage stage, ExecNode<?> anchor) {
+    private static String uidName(ExecNode<?> anchor) {
         if (anchor instanceof StreamExecUnion) {
-            return "native-union-" + letters(stage.id());
+            return "native-union";
         }
         final ExecNodeMetadata metadata = metadata(anchor);
         if (metadata == null || metadata.producedTransformations().length == 0) {
@@ -155,10 +162,5 @@ final class StageNodes {
     @SuppressWarnings({"unchecked", "rawtypes"})
     private static ExecNodeMetadata metadata(ExecNode<?> node) {
         return ExecNodeMetadataUtil.latestAnnotation((Class) node.getClass());
-    }
-
-    /** A number without digits, which Flink does not allow in this part of a uid. */
-    private static String letters(int number) {
-        return Integer.toString(number).chars().mapToObj(c -> Character.toString(c - '0' + 'a')).collect(Collectors.joining());
     }
 }

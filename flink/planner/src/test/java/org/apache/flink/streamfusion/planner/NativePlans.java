@@ -17,9 +17,9 @@ final class NativePlans {
         return response(
                 """
                 {"id": 0, "nodes": [%d, %d], "anchor": %d, "inputs": [{"node": %d, "stage": null}], "rowType": %d,
-                 "output": "batches", "exchange": {"keys": [0]}, "entry": [{}, {}, null, null], "hosts": [], "spec": "s0"},
+                 "output": "batches", "exchange": {"keys": [0]}, "entry": [{}, {}, null, null], "hosts": [], "stateful": false, "spec": "s0"},
                 {"id": 1, "nodes": [%d], "anchor": %d, "inputs": [{"node": %d, "stage": 0}], "rowType": %d,
-                 "output": "rows", "exchange": null, "entry": [null, null], "hosts": [], "spec": "s1"}
+                 "output": "rows", "exchange": null, "entry": [null, null], "hosts": [], "stateful": true, "spec": "s1"}
                 """
                         .formatted(id[1], id[2], id[1], id[0], id[0], id[3], id[3], id[2], id[2]));
     }
@@ -31,7 +31,7 @@ final class NativePlans {
         return response(
                 """
                 {"id": 0, "nodes": [%d], "anchor": %d, "inputs": [{"node": %d, "stage": null}], "rowType": %d,
-                 "output": "rows", "exchange": null, "entry": [{}, {}, {}, null], "hosts": [%s], "spec": "s0"}
+                 "output": "rows", "exchange": null, "entry": [{}, {}, {}, null], "hosts": [%s], "stateful": false, "spec": "s0"}
                 """
                         .formatted(id[1], id[1], id[0], id[0], hostList));
     }
@@ -40,7 +40,7 @@ final class NativePlans {
     static String stage(String fields) {
         return response(
                 "{\"id\": 0, " + fields + ", \"rowType\": 1, \"output\": \"rows\", \"exchange\": null, \"entry\": [],"
-                        + " \"hosts\": [], \"spec\": \"\"}");
+                        + " \"hosts\": [], \"stateful\": false, \"spec\": \"\"}");
     }
 
     static String response(String stages) {

@@ -1,8 +1,11 @@
 package org.apache.flink.streamfusion.runtime;
 
+import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.metrics.Counter;
 import org.apache.flink.metrics.MetricGroup;
 import org.apache.flink.runtime.event.WatermarkEvent;
+import org.apache.flink.runtime.execution.SuppressRestartsException;
+import org.apache.flink.runtime.state.StateInitializationContext;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.BoundedOneInput;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
@@ -12,10 +15,12 @@ import org.apache.flink.streaming.runtime.streamrecord.RecordAttributes;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.runtime.watermarkstatus.WatermarkStatus;
 import org.apache.flink.table.data.RowData;
+import org.apache.flink.util.ExceptionUtils;
 import org.apache.flink.util.IOUtils;
 
 import java.util.ArrayDeque;
 import java.util.Deque;
+import java.util.function.Supplier;
 
 /**
  * A stage as one Flink operator: rows or batches in, rows or batches out, one push and a few pulls per batch.
@@ -39,6 +44,10 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
     private transient StreamRecord<Object> outRecord;
     private transient RowEntry entry;
     private transient long stage;
+
+    /** What the first flush that failed failed with; the rows of its batch are lost, so nothing goes on after it. */
+    private transient Throwable failure;
+
     private transient long batchDeadline;
     private transient boolean timerPending;
 
@@ -54,6 +63,21 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
     }
 
     // --------------------------------------------------------------------------------------------------- lifecycle
+
+    @Override
+    public void initializeState(StateInitializationContext context) throws Exception {
+        super.initializeState(context);
+        if (stageConfig.stateful
+                && (context.isRestored()
+                        || CheckpointingOptions.isCheckpointingEnabled(getContainingTask().getJobConfiguration()))) {
+            // another attempt would end here too
+            throw new SuppressRestartsException(
+                    new NativeException(
+                            stageConfig.description
+                                    + " has native state and cannot run in a job that takes checkpoints or is restored. "
+                                    + SnapshotRefusal.REMEDY));
+        }
+    }
 
     @Override
     public void open() throws Exception {
@@ -73,20 +97,32 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
 
         final HostCalls hosts = openHosts(group);
         final ExchangeChannels channels = stageConfig.hasExchange ? ExchangeChannels.of(this) : ExchangeChannels.NONE;
-        stage = Native.stageOpen(stageConfig.spec, hosts, channels.channels(), channels.maxParallelism());
+        stage = named(() -> Native.stageOpen(stageConfig.spec, hosts, channels.channels(), channels.maxParallelism()));
         opened.push(() -> Native.stageClose(stage));
         stageMetrics = new StageMetrics(group);
         stageMetrics.refresh(Native.stageMetrics(stage));
         if (!stageConfig.inputIsBatches()) {
-            // nothing to wait for, so no room for more than one row
-            final int capacityRows = stageConfig.latencyMs == 0 ? 1 : stageConfig.maxBatchRows;
-            entry =
-                    new RowEntry(
-                            EntryMemory.open(stageConfig.spec, capacityRows),
-                            stageConfig.inputType,
-                            ReadFields.parse(stageConfig.entry, stageConfig.inputType),
-                            capacityRows);
+            entry = openEntry();
             opened.push(entry);
+        }
+    }
+
+    private RowEntry openEntry() {
+        final ReadFields fields = ReadFields.parse(stageConfig.entry, stageConfig.inputType);
+        // nothing to wait for, so no room for more than one row
+        final int capacityRows = stageConfig.latencyMs == 0 ? 1 : stageConfig.maxBatchRows;
+        final long maxVariableBytes =
+                stageConfig.outputIsBatches() ? RowEntry.MAX_VARIABLE_BYTES_ON_NETWORK : RowEntry.MAX_VARIABLE_BYTES;
+        final EntryMemory memory = named(() -> EntryMemory.open(stageConfig.spec, capacityRows));
+        return new RowEntry(memory, stageConfig.inputType, fields, capacityRows, maxVariableBytes);
+    }
+
+    /** Adds to a failure of the library outside of its nodes, which it can name itself, in which stage it was. */
+    private <T> T named(Supplier<T> call) {
+        try {
+            return call.get();
+        } catch (NativeException e) {
+            throw new NativeException(stageConfig.description + ": " + e.getMessage(), e);
         }
     }
 
@@ -142,6 +178,7 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
 
     @Override
     public void processElement(StreamRecord<Object> element) throws Exception {
+        checkNotFailed();
         if (entry != null) {
             write((RowData) element.getValue());
         } else {
@@ -171,15 +208,28 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
         }
     }
 
-    /** Pushes the rows that wait and emits what comes of them. */
+    /** Pushes the rows that wait and emits what comes of them. Fails if a flush failed before. */
     private void flush() throws Exception {
+        checkNotFailed();
         if (entry == null || entry.rows() == 0) {
             return;
         }
         batchesIn.inc();
         rowsIn.inc(entry.rows());
-        Native.stagePush(stage, entry.finish());
-        pull();
+        try {
+            Native.stagePush(stage, named(entry::finish));
+            pull();
+        } catch (Throwable e) {
+            failure = e;
+            throw e;
+        }
+    }
+
+    /** A task survives what its timers throw for a moment, in which rows and barriers may come. */
+    private void checkNotFailed() throws Exception {
+        if (failure != null) {
+            ExceptionUtils.rethrowException(failure);
+        }
     }
 
     // ----------------------------------------------------------------------------------------------- latency bound

@@ -1,22 +1,30 @@
 package org.apache.flink.streamfusion.runtime;
 
+import org.apache.flink.runtime.jobgraph.OperatorID;
+import org.apache.flink.runtime.operators.coordination.OperatorCoordinator;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperatorFactory;
 import org.apache.flink.streaming.api.operators.ChainingStrategy;
+import org.apache.flink.streaming.api.operators.CoordinatedOperatorFactory;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperatorFactory;
 import org.apache.flink.streaming.api.operators.StreamOperator;
 import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
 
 /** Creates the operator of a stage. Its elements are rows or batches, as the {@link StageConfig} says. */
-public final class NativeStageOperatorFactory extends AbstractStreamOperatorFactory<Object>
+public class NativeStageOperatorFactory extends AbstractStreamOperatorFactory<Object>
         implements OneInputStreamOperatorFactory<Object, Object> {
 
     private static final long serialVersionUID = 1L;
 
-    private final StageConfig config;
+    final StageConfig config;
 
-    public NativeStageOperatorFactory(StageConfig config) {
+    private NativeStageOperatorFactory(StageConfig config) {
         this.config = config;
         this.chainingStrategy = ChainingStrategy.ALWAYS;
+    }
+
+    /** The factory for a stage; that of a stateful one brings what refuses snapshots. */
+    public static NativeStageOperatorFactory of(StageConfig config) {
+        return config.stateful ? new Stateful(config) : new NativeStageOperatorFactory(config);
     }
 
     @Override
@@ -29,5 +37,20 @@ public final class NativeStageOperatorFactory extends AbstractStreamOperatorFact
     @SuppressWarnings("rawtypes")
     public Class<? extends StreamOperator> getStreamOperatorClass(ClassLoader classLoader) {
         return NativeStageOperator.class;
+    }
+
+    private static final class Stateful extends NativeStageOperatorFactory
+            implements CoordinatedOperatorFactory<Object> {
+
+        private static final long serialVersionUID = 1L;
+
+        Stateful(StageConfig config) {
+            super(config);
+        }
+
+        @Override
+        public OperatorCoordinator.Provider getCoordinatorProvider(String operatorName, OperatorID operatorId) {
+            return new SnapshotRefusal.Provider(operatorId, config.description);
+        }
     }
 }

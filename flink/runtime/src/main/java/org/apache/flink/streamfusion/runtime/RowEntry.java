@@ -14,20 +14,34 @@ final class RowEntry implements AutoCloseable {
     /** A batch is full when its strings and byte arrays have this many bytes, however few its rows. */
     static final long MAX_VARIABLE_BYTES = 16 << 20;
 
+    /**
+     * The same where batches may go to the network: Flink spills a record of more than 5 MiB to disk before it is read, and the
+     * strings are not all of a batch.
+     */
+    static final long MAX_VARIABLE_BYTES_ON_NETWORK = 4 << 20;
+
     private final EntryMemory memory;
     private final int capacityRows;
+    private final long maxVariableBytes;
     private final VariableData variableData;
     private final ColumnWriter[] writers;
     private final long[] addresses;
     private long kinds;
     private int rows;
     private boolean hasKinds;
+    private boolean valid;
 
     /** Takes the memory over, also if this fails. */
     RowEntry(EntryMemory memory, RowType type, ReadFields fields, int capacityRows) {
+        this(memory, type, fields, capacityRows, MAX_VARIABLE_BYTES);
+    }
+
+    /** Takes the memory over, also if this fails. The batch is full when it has one of the two numbers. */
+    RowEntry(EntryMemory memory, RowType type, ReadFields fields, int capacityRows, long maxVariableBytes) {
         try {
             this.memory = memory;
             this.capacityRows = capacityRows;
+            this.maxVariableBytes = maxVariableBytes;
             this.variableData = new VariableData(memory);
             this.writers = ColumnWriter.forRow(type, fields.children(), 0, variableData);
             this.addresses = new long[3 * memory.columns() + 1];
@@ -50,8 +64,8 @@ final class RowEntry implements AutoCloseable {
     /** Appends a row. There must be room: {@link #isFull()} was false. */
     void write(RowData row) {
         final int index = rows;
-        if (index >= capacityRows) {
-            throw new IllegalStateException("The batch is full");
+        if (index >= capacityRows || !valid) {
+            throw new IllegalStateException(valid ? "The batch is full" : "The entry failed before");
         }
         for (ColumnWriter writer : writers) {
             writer.write(row, index);
@@ -68,15 +82,16 @@ final class RowEntry implements AutoCloseable {
 
     /** Whether the batch must end before the next row. */
     boolean isFull() {
-        return rows == capacityRows || variableData.bytes() >= MAX_VARIABLE_BYTES;
+        return rows == capacityRows || variableData.bytes() >= maxVariableBytes;
     }
 
     int capacityRows() {
         return capacityRows;
     }
 
-    /** Moves the rows out as a batch that the caller owns, and starts anew. */
+    /** Moves the rows out as a batch that the caller owns, and starts anew. After a failure nothing can be written. */
     long finish() {
+        valid = false; // the addresses are gone, whatever happens
         final long batch = memory.finish(rows, hasKinds, addresses);
         bind();
         return batch;
@@ -90,6 +105,7 @@ final class RowEntry implements AutoCloseable {
         rows = 0;
         hasKinds = false;
         variableData.reset();
+        valid = true;
     }
 
     @Override

@@ -15,6 +15,9 @@ public final class StageConfig implements Serializable {
     /** Rows in a batch unless the session says otherwise ({@code streamfusion.batch.max-rows}). */
     public static final int DEFAULT_MAX_BATCH_ROWS = 8192;
 
+    /** The most rows that the library makes room for. */
+    public static final int MAX_BATCH_ROWS = 1 << 20;
+
     final String description;
     final String spec;
     /** The type of the input rows, or null if the input is batches. */
@@ -24,6 +27,8 @@ public final class StageConfig implements Serializable {
     /** The type of the output rows, or null if the output is batches. */
     final RowType outputType;
     final boolean hasExchange;
+    /** Whether the stage has state, which is in no snapshot. */
+    final boolean stateful;
     final HostFunction[] hosts;
     final int maxBatchRows;
     final long latencyMs;
@@ -35,6 +40,7 @@ public final class StageConfig implements Serializable {
         this.entry = builder.entry;
         this.outputType = builder.outputType;
         this.hasExchange = builder.hasExchange;
+        this.stateful = builder.stateful;
         this.hosts = builder.hosts.toArray(new HostFunction[0]);
         this.maxBatchRows = builder.maxBatchRows;
         this.latencyMs = builder.latencyMs;
@@ -68,6 +74,7 @@ public final class StageConfig implements Serializable {
         private String entry;
         private RowType outputType;
         private boolean hasExchange;
+        private boolean stateful;
         private int maxBatchRows = DEFAULT_MAX_BATCH_ROWS;
         private long latencyMs = -1;
 
@@ -95,6 +102,12 @@ public final class StageConfig implements Serializable {
             return this;
         }
 
+        /** The stage has state. */
+        public Builder stateful() {
+            this.stateful = true;
+            return this;
+        }
+
         /** Adds the next expression that runs in the JVM; the first one has number 0. */
         public Builder host(HostFunction host) {
             this.hosts.add(Objects.requireNonNull(host));
@@ -103,8 +116,8 @@ public final class StageConfig implements Serializable {
 
         /** A batch is closed at the latest when it has this many rows. */
         public Builder maxBatchRows(int rows) {
-            if (rows < 1) {
-                throw new IllegalArgumentException("A batch needs room for at least one row, not " + rows);
+            if (rows < 1 || rows > MAX_BATCH_ROWS) {
+                throw new IllegalArgumentException("A batch has room for 1 to " + MAX_BATCH_ROWS + " rows, not " + rows);
             }
             this.maxBatchRows = rows;
             return this;

@@ -94,7 +94,7 @@ class NativeExchangeTest extends NativeTestBase {
         return new OneInputTransformation<>(
                 NativeExchangeTest.<Object>cast(input),
                 config.description,
-                new NativeStageOperatorFactory(config),
+                NativeStageOperatorFactory.of(config),
                 NativeExchangeTest.<Object>cast(type),
                 parallelism);
     }

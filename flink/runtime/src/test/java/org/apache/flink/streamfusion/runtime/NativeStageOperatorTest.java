@@ -2,10 +2,19 @@ package org.apache.flink.streamfusion.runtime;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.fail;
 
+import org.apache.flink.configuration.CheckpointingOptions;
+import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.memory.DataInputDeserializer;
 import org.apache.flink.core.memory.DataOutputSerializer;
+import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
+import org.apache.flink.runtime.execution.SuppressRestartsException;
+import org.apache.flink.runtime.jobgraph.OperatorID;
+import org.apache.flink.runtime.operators.coordination.MockOperatorCoordinatorContext;
+import org.apache.flink.runtime.operators.coordination.OperatorCoordinator;
 import org.apache.flink.streaming.api.operators.ChainingStrategy;
+import org.apache.flink.streaming.api.operators.CoordinatedOperatorFactory;
 import org.apache.flink.streaming.api.watermark.Watermark;
 import org.apache.flink.streaming.runtime.streamrecord.RecordAttributes;
 import org.apache.flink.streaming.runtime.streamrecord.RecordAttributesBuilder;
@@ -13,17 +22,21 @@ import org.apache.flink.streaming.runtime.watermarkstatus.WatermarkStatus;
 import org.apache.flink.table.api.DataTypes;
 import org.apache.flink.table.data.GenericRowData;
 import org.apache.flink.table.data.RowData;
+import org.apache.flink.table.data.StringData;
 import org.apache.flink.table.types.logical.RowType;
 import org.apache.flink.types.RowKind;
 
+import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
 
@@ -283,8 +296,93 @@ class NativeStageOperatorTest extends NativeTestBase {
     }
 
     @Test
+    void nothingGoesOnAfterALatencyTimerThatFailed() throws Exception {
+        final Consumer<NativeBatch> failing =
+                batch -> {
+                    throw new IllegalArgumentException("downstream");
+                };
+        final RowType type = RowType.of(DataTypes.STRING().getLogicalType());
+        final StageConfig config =
+                StageConfig.builder("Stage", passing(type)).rowInput(type, readsAll(type)).latencyMs(10).build();
+        final RowData row = GenericRowData.of(StringData.fromString("a"));
+        final RowData notUtf8 = GenericRowData.of(StringData.fromBytes(new byte[] {(byte) 0xff}));
+        try (StageHarness output = new StageHarness(config, failing);
+                StageHarness entry = new StageHarness(config)) {
+            failsInTheTimer(output, row, "downstream");
+            // Here the library has taken the memory back, so that a row more would be written to nowhere.
+            failsInTheTimer(entry, notUtf8, "Stage: ");
+        }
+    }
+
+    private static void failsInTheTimer(StageHarness harness, RowData row, String message) throws Exception {
+        harness.setProcessingTime(1000);
+        harness.open();
+        harness.process(row);
+        assertThatThrownBy(() -> harness.setProcessingTime(1010)).hasMessageContaining(message);
+        final List<ThrowingCallable> calls =
+                List.of(
+                        () -> harness.process(row),
+                        () -> harness.processWatermark(1),
+                        () -> harness.processWatermarkStatus(WatermarkStatus.IDLE),
+                        () -> harness.processRecordAttributes(new RecordAttributesBuilder(List.of()).build()),
+                        () -> harness.prepareSnapshotPreBarrier(1),
+                        harness::endInput,
+                        () -> harness.getOperator().finish());
+        for (ThrowingCallable call : calls) {
+            assertThatThrownBy(call).hasMessageContaining(message);
+        }
+        assertThat(harness.out.events).isEmpty();
+    }
+
+    @Test
+    void aStageWithStateIsNeitherRestoredNorPartOfACheckpoint() throws Exception {
+        final StageConfig config = rowsToRows(BIGINT).stateful().build();
+        final Configuration checkpoints = new Configuration();
+        checkpoints.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofSeconds(1));
+        try (StageHarness harness = new StageHarness(config)) {
+            harness.getEnvironment().getJobConfiguration().addAll(checkpoints);
+            assertThatThrownBy(harness::open)
+                    .isInstanceOf(SuppressRestartsException.class)
+                    .hasStackTraceContaining("takes checkpoints or is restored");
+        }
+        try (StageHarness harness = new StageHarness(config)) {
+            harness.initializeState(OperatorSubtaskState.builder().build());
+            fail("restored");
+        } catch (SuppressRestartsException e) {
+            assertThat(e).hasStackTraceContaining("takes checkpoints or is restored");
+        }
+        final OperatorCoordinator.Provider provider =
+                ((CoordinatedOperatorFactory<Object>) NativeStageOperatorFactory.of(config))
+                        .getCoordinatorProvider("Stage", new OperatorID());
+        final OperatorCoordinator refusal =
+                provider.create(new MockOperatorCoordinatorContext(provider.getOperatorId(), 1));
+        final CompletableFuture<byte[]> snapshot = new CompletableFuture<>();
+        refusal.checkpointCoordinator(1, snapshot);
+        assertThat(snapshot).isCompletedExceptionally();
+        refusal.resetToCheckpoint(OperatorCoordinator.NO_CHECKPOINT, null);
+        assertThatThrownBy(() -> refusal.resetToCheckpoint(1, null)).isInstanceOf(NativeException.class);
+        assertThat(NativeStageOperatorFactory.of(rowsToRows(BIGINT).build()))
+                .isNotInstanceOf(CoordinatedOperatorFactory.class);
+    }
+
+    @Test
+    void batchesForTheNetworkAreSmall() throws Exception {
+        final RowType type = RowType.of(DataTypes.STRING().getLogicalType());
+        final List<Integer> rows = new ArrayList<>();
+        final StageConfig config =
+                StageConfig.builder("Stage", passing(type)).rowInput(type, readsAll(type)).build();
+        try (StageHarness harness = new StageHarness(config, batch -> rows.add(batch.rows()))) {
+            harness.open();
+            for (int i = 0; i < 5; i++) {
+                harness.process(GenericRowData.of(StringData.fromString("a".repeat(1 << 20))));
+            }
+            assertThat(rows).containsExactly(4);
+        }
+    }
+
+    @Test
     void stagesMayBeChainedToWhateverIsBeforeThem() {
-        assertThat(new NativeStageOperatorFactory(rowsToRows(BIGINT).build()).getChainingStrategy())
+        assertThat(NativeStageOperatorFactory.of(rowsToRows(BIGINT).build()).getChainingStrategy())
                 .isEqualTo(ChainingStrategy.ALWAYS);
     }
 }
