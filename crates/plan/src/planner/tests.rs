@@ -603,7 +603,7 @@ fn the_response_is_what_the_boundary_says() -> TestResult {
     let spec = stage.as_object_mut().and_then(|map| map.remove("spec")).ok_or("no spec")?;
     assert!(spec.is_string());
     let expected = json!({"id": 1, "nodes": [3], "anchor": 3, "inputs": [{"node": 2, "stage": 0}], "rowType": 2,
-        "output": "rows", "exchange": null, "entry": null, "hosts": []});
+        "output": "rows", "exchange": null, "entry": null, "hosts": [], "stateful": true});
     assert_eq!(stage, expected);
     let native = json!({"id": 3, "type": "stream-exec-group-aggregate", "description": "group-aggregate 3",
         "native": true, "stage": 1, "reasons": [], "jvmExpressions": []});
