@@ -33,7 +33,7 @@ pub fn compile(
     let expr = Compiler { hosts }.operand(rex, pointer)?.expr;
     match rex.ty() {
         // Of an operand that is NULL although its type is NOT NULL; a JVM expression does it by itself.
-        Some(ty) if whole::has_default(rex) && hosts(pointer).is_none() => {
+        Some(ty) if whole::writes_default(rex) && hosts(pointer).is_none() => {
             let output = arrow_type(ty).map_err(|reason| refused(&reason, pointer))?;
             Ok(Arc::new(OrDefault::try_new(expr, &output)?))
         }

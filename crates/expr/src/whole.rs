@@ -3,8 +3,8 @@
 //! Flink's generated code holds a value in two variables, the result and whether it is NULL, and some of it looks at the result
 //! alone. Under NULL the result is a default: FALSE, -1, the empty text. That shows
 //!
-//! - where a column or an operand is NOT NULL by its type but NULL by its value, as where a DECIMAL overflows: the default is
-//!   written, also into the result of a JVM expression;
+//! - where a column or an operand is NOT NULL by its type but NULL by its value, as where a DECIMAL overflows or LPAD gets a
+//!   negative length: the default is written, also into the result of a JVM expression;
 //! - in a condition (of WHERE, CASE, IS TRUE) on `<>` of ROWs, which holds where a side is NULL.
 //!
 //! Either can show only at the end of a chain of calls, so that all of it stays in one piece.
@@ -34,7 +34,7 @@ pub(crate) fn reason(root: &Rex, pointer: &str) -> Result<Option<Reason>, Reason
         return Err(Reason::new(format!("a condition {kind} <> {kind} holds in Flink where a side is NULL")));
     }
     Ok(below(root, &|rex| unequal_rows(rex).map(null_is_unequal))
-        .or_else(|| default_of_overflow(root))
+        .or_else(|| default_of_null(root))
         .or_else(|| below_native(root, root)))
 }
 
@@ -73,14 +73,20 @@ fn unequal_rows(rex: &Rex) -> Option<&LogicalType> {
     })
 }
 
-/// Why a value that overflows may become the default of another type, NOT NULL, above it.
-fn default_of_overflow(rex: &Rex) -> Option<Reason> {
-    let here = has_default(rex).then(|| below(rex, &overflow)).flatten();
-    here.or_else(|| children(rex, "").into_iter().find_map(|(child, _)| default_of_overflow(child)))
+/// Why a call that makes a NULL may become the default of a NOT NULL type above it.
+fn default_of_null(rex: &Rex) -> Option<Reason> {
+    let here = has_default(rex).then(|| below(rex, &becomes_null)).flatten();
+    here.or_else(|| children(rex, "").into_iter().find_map(|(child, _)| default_of_null(child)))
+}
+
+/// Whether a NULL that comes from the operands of an expression is written as a default other than NULL.
+pub(crate) fn writes_default(rex: &Rex) -> bool {
+    // A function's own NULL is written as it is.
+    has_default(rex) && !pads_to_null(rex)
 }
 
 /// Whether the expression computes a value of a NOT NULL type that has a default other than NULL.
-pub(crate) fn has_default(rex: &Rex) -> bool {
+fn has_default(rex: &Rex) -> bool {
     matches!(rex, Rex::Call { .. } | Rex::Search { .. }) && rex.ty().is_some_and(type_has_default)
 }
 
@@ -100,17 +106,34 @@ fn type_has_default(ty: &LogicalType) -> bool {
             ))
 }
 
-/// Why the expression may be NULL although it is a DECIMAL NOT NULL.
-fn overflow(rex: &Rex) -> Option<Reason> {
+/// Why the expression may be NULL where its operands are not, although it is NOT NULL.
+fn becomes_null(rex: &Rex) -> Option<Reason> {
     let Rex::Call { function, operands, ty } = rex else { return None };
-    let TypeKind::Decimal { precision, scale } = ty.kind else { return None };
     let Function::BuiltIn { name, .. } = function else { return None };
-    if ty.nullable || fits(name, operands, Digits { precision, scale }) {
+    if ty.nullable {
+        return None;
+    }
+    if pads_to_null(rex) {
+        return Some(Reason::new(format!("{name} may be NULL although its type is NOT NULL")));
+    }
+    let TypeKind::Decimal { precision, scale } = ty.kind else { return None };
+    if fits(name, operands, Digits { precision, scale }) {
         return None;
     }
     Some(Reason::new(format!(
         "{name} may exceed DECIMAL({precision}, {scale}) NOT NULL, and Flink computes on with a default"
     )))
+}
+
+/// Whether this is LPAD or RPAD with a length that may be negative or a filler that may be empty.
+fn pads_to_null(rex: &Rex) -> bool {
+    let Some(("LPAD" | "RPAD", operands)) = built_in(rex) else { return false };
+    let [_, Rex::Literal { value: Literal::Integer(length), .. }, Rex::Literal { value: Literal::String(filler), .. }] =
+        operands
+    else {
+        return true;
+    };
+    *length < 0 || filler.is_empty()
 }
 
 /// Whether every result has few enough digits before the point.

@@ -96,6 +96,18 @@ fn decimals_that_cannot_overflow_stay_native() {
 }
 
 #[test]
+fn a_negative_length_makes_null_and_whatever_is_computed_from_it_is_left_to_flink() {
+    let filler = |text: &str| not_null(lit(Literal::String(text.to_owned()), TypeKind::Char(1)));
+    let pad = |length: Rex, text: &str| f("LPAD", vec![column(0, STRING), length, filler(text)], STRING);
+    let rows = batch(vec![texts(vec![Some("a"), Some("b")]), i32s(vec![Some(-1), Some(2)])]);
+    check(pad(column(1, INT), "x"), &rows, &["NULL", "xb"]);
+    check(f("CHAR_LENGTH", vec![pad(not_null(int(3, INT)), "x")], INT), &rows, &["3", "3"]);
+    for null in [pad(column(1, INT), "x"), pad(not_null(int(3, INT)), ""), pad(not_null(int(-3, INT)), "x")] {
+        check_whole(&f("CHAR_LENGTH", vec![null], INT));
+    }
+}
+
+#[test]
 fn a_null_of_a_not_null_column_becomes_the_default() {
     let rows = batch(vec![decs(vec![Some(700), None], 10, 2)]);
     let d = || column(0, dec(10, 2));
