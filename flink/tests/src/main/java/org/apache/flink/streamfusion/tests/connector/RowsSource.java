@@ -132,8 +132,12 @@ final class RowsSource implements Source<RowData, RowsSource.Position, Boolean> 
 
         @Override
         public InputStatus pollNext(ReaderOutput<RowData> output) {
+            // A row may fail the task, and the coordinator's next event to a failed task would fail the job in its own words.
+            if (!noMoreSplits) {
+                return InputStatus.NOTHING_AVAILABLE;
+            }
             if (next == end) {
-                return noMoreSplits ? InputStatus.END_OF_INPUT : InputStatus.NOTHING_AVAILABLE;
+                return InputStatus.END_OF_INPUT;
             }
             long stop = Math.min(end, next + ROWS_PER_POLL);
             for (long position = next; position < stop; position++) {
@@ -163,7 +167,6 @@ final class RowsSource implements Source<RowData, RowsSource.Position, Boolean> 
             hasSplit = true;
             next = splits.get(0).next();
             end = feed.size();
-            available.complete(null);
         }
 
         @Override
