@@ -6,7 +6,8 @@
 //!
 //! REPEAT, LPAD or a long constant make much text of few rows. A batch is therefore evaluated in pieces, each when it is pulled:
 //! as many rows as [`estimate`] takes to fit, usually all. Each row is evaluated once, because a JVM expression may
-//! count its rows; only where there is none, a piece that did not fit after all is tried again by halves.
+//! count its rows; only where there is none, a piece that did not fit after all is tried again by halves. How much a JVM
+//! expression makes of a row only its results tell: such a Calc begins with few rows and doubles them while they fit.
 //!
 //! Follows: StreamExecCalc (CalcCodeGenerator), Flink 2.2. Flink evaluates row by row: where two rows of a batch would
 //! fail in different expressions, the message may be that of the later row. Other differences: none.
@@ -43,9 +44,12 @@ pub struct Calc {
     repeatable: Repeatable,
     /// What of the pushed batch is not evaluated yet.
     rest: Option<Batch>,
-    /// Rows of the piece before, if it was not a whole batch.
+    /// Rows of the piece before, if it was not a whole batch; with JVM expressions the rows that are known to fit.
     piece_rows: usize,
 }
+
+/// Rows of the first piece of a Calc with JVM expressions.
+const FIRST_PIECE_ROWS: usize = 64;
 
 /// Whether rows may be evaluated a second time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,14 +93,16 @@ impl Calc {
             .collect::<Result<Vec<_>, OperatorError>>()?;
         let mut read = BTreeSet::new();
         let known = spec.projection.iter().all(|rex| collect_inputs(rex, &mut read));
+        let (repeatable, piece_rows) =
+            if calls_host.get() { (Repeatable::No, FIRST_PIECE_ROWS / 2) } else { (Repeatable::Yes, usize::MAX) };
         Ok(Self {
             condition,
             projection,
             read: known.then_some(read),
             estimate: Estimate::of(spec),
-            repeatable: if calls_host.get() { Repeatable::No } else { Repeatable::Yes },
+            repeatable,
             rest: None,
-            piece_rows: usize::MAX,
+            piece_rows,
         })
     }
 
@@ -157,16 +163,25 @@ impl Calc {
 
     /// How many of the first rows are expected to fit, at least one.
     fn fitting_rows(&mut self, batch: &Batch) -> Result<usize, OperatorError> {
-        let mut rows = batch.num_rows();
+        let mut rows = batch.num_rows().min(self.piece_rows.saturating_mul(2));
         if self.estimate.is_nothing() {
             return Ok(rows);
         }
-        rows = rows.min(self.piece_rows.saturating_mul(2));
         while rows > 1 && self.estimate.bytes(slice(batch, 0, rows)?.columns(), rows) > OUTPUT_BATCH_BYTES {
             rows = rows.div_ceil(2);
         }
-        self.piece_rows = if rows < batch.num_rows() { rows } else { usize::MAX };
+        if self.repeatable == Repeatable::Yes {
+            self.piece_rows = if rows < batch.num_rows() { rows } else { usize::MAX };
+        }
         Ok(rows)
+    }
+
+    /// Learns from the result of `rows` rows how many fit.
+    fn observe(&mut self, rows: usize, result: Option<&Batch>) {
+        let columns = result.map(Batch::columns).unwrap_or_default();
+        let sizes = columns.iter().map(|column| column.to_data().get_slice_memory_size().unwrap_or_default());
+        let fitting = OUTPUT_BATCH_BYTES.saturating_mul(rows) / sizes.sum::<usize>().max(1);
+        self.piece_rows = self.piece_rows.max(rows).min(fitting).max(1);
     }
 }
 
@@ -188,6 +203,9 @@ impl Operator for Calc {
                     result => break result?,
                 }
             };
+            if self.repeatable == Repeatable::No {
+                self.observe(rows, result.as_ref());
+            }
             self.rest = Some(slice(&batch, rows, batch.num_rows() - rows)?);
             if result.is_some() {
                 return Ok(result);

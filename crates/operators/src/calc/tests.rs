@@ -176,6 +176,43 @@ fn jvm_expression_sees_each_row_once() -> Result<(), OperatorError> {
     Ok(())
 }
 
+/// Makes 100,000 bytes of every row that says "long".
+#[derive(Debug)]
+struct Lengthens;
+
+impl HostFunction for Lengthens {
+    fn call(&self, input: &RecordBatch) -> Result<ArrayRef, ExprError> {
+        let texts = input.column(0).as_string::<i32>();
+        Ok(Arc::new(
+            texts
+                .iter()
+                .flatten()
+                .map(|t| Some(t.repeat(if t == "long" { 25_000 } else { 1 })))
+                .collect::<StringArray>(),
+        ))
+    }
+}
+
+#[test]
+fn jvm_expression_gets_as_many_rows_as_its_results_allow() -> Result<(), OperatorError> {
+    let host: Arc<dyn HostFunction> = Arc::new(Lengthens);
+    let ty = LogicalType { kind: TEXT, nullable: true };
+    let user = Rex::Call { function: Function::User("F".to_owned()), operands: vec![column(0, TEXT)], ty };
+    let spec = node::Calc { projection: vec![user], condition: None };
+    let mut calc = Calc::try_new(&spec, &|_| Some(Arc::clone(&host)))?;
+    calc.push(texts(&["long"; 1000], &[0; 1000])?)?;
+    let Pulled { texts: long, sizes, .. } = pull_all(&mut calc)?;
+    assert_eq!((long.len(), sizes[0]), (1000, FIRST_PIECE_ROWS));
+    assert!(sizes[1..].iter().all(|size| size * 100_000 <= 2 * OUTPUT_BATCH_BYTES), "{sizes:?}");
+    for _ in 0..10 {
+        calc.push(texts(&["short"; 1000], &[0; 1000])?)?;
+        pull_all(&mut calc)?;
+    }
+    calc.push(texts(&["short"; 1000], &[0; 1000])?)?;
+    assert_eq!(pull_all(&mut calc)?.sizes, [1000]);
+    Ok(())
+}
+
 #[test]
 fn size_that_was_not_foreseen_is_met_by_halves() -> Result<(), OperatorError> {
     let computed = call("+", vec![column(1, TypeKind::Integer), int(0)], TypeKind::Integer);

@@ -24,6 +24,18 @@ final class NativePlans {
                         .formatted(id[1], id[2], id[1], id[0], id[0], id[3], id[3], id[2], id[2]));
     }
 
+    /** The same, but the aggregate emits batches, and a stage without nodes makes rows of them. */
+    static String aggregateThenExit(String request) {
+        final int aggregate = ids(request)[3];
+        final String exit =
+                """
+                , {"id": 2, "nodes": [], "anchor": %1$d, "inputs": [{"node": %1$d, "stage": 1}], "rowType": %1$d,
+                 "output": "rows", "exchange": null, "entry": null, "hosts": [], "stateful": false, "spec": "s2"}]}"""
+                        .formatted(aggregate);
+        final String stages = aggregateInTwoStages(request).replace("\"rows\"", "\"batches\"");
+        return stages.substring(0, stages.lastIndexOf("]}")) + exit;
+    }
+
     /** Source, then a calc with the projections at {@code pointers} in the JVM, then the sink. */
     static String calcWithHosts(String request, String... hosts) {
         final int[] id = ids(request);

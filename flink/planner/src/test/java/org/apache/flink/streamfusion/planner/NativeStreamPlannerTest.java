@@ -2,6 +2,7 @@ package org.apache.flink.streamfusion.planner;
 
 import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.StateRecoveryOptions;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.flink.table.api.CompiledPlan;
@@ -184,6 +185,41 @@ class NativeStreamPlannerTest {
                     .contains("== Optimized Execution Plan ==")
                     .contains("The job runs on stock Flink: native planning failed");
         }
+    }
+
+    @Test
+    void errors_of_planning_leave_the_stock_plan() {
+        for (Error error : List.of(new StackOverflowError("deep"), new AssertionError("wrong"), new LinkageError("gone"))) {
+            final FixedPlanService service =
+                    new FixedPlanService()
+                            .answer(
+                                    request -> {
+                                        throw error;
+                                    });
+            assertThat(TestSession.with(service).tables().explainSql(AGGREGATE))
+                    .contains("The job runs on stock Flink: native planning failed with " + error);
+        }
+    }
+
+    @Test
+    void batch_size_out_of_range_leaves_the_stock_plan_and_says_why() {
+        for (String rows : List.of("0", "1048577")) {
+            final TestSession session =
+                    TestSession.with(new FixedPlanService().answer(NativePlans::aggregateInTwoStages));
+            session.tables().getConfig().set("streamfusion.batch.max-rows", rows);
+            assertThat(session.tables().explainSql(AGGREGATE))
+                    .contains("streamfusion.batch.max-rows must be from 1 to 1048576, not " + rows);
+        }
+    }
+
+    @Test
+    void request_says_that_the_job_is_restored() throws Exception {
+        final FixedPlanService service = new FixedPlanService();
+        final Configuration configuration = new Configuration();
+        configuration.set(StateRecoveryOptions.SAVEPOINT_PATH, "file:///savepoint");
+        TestSession.create(TestSession.factory(service), configuration).tables().explainSql(AGGREGATE);
+
+        assertThat(MAPPER.readTree(service.requests.get(0)).get("checkpointing").asBoolean()).isTrue();
     }
 
     @Test

@@ -38,6 +38,7 @@ import org.junit.jupiter.api.Test;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
@@ -165,6 +166,29 @@ class StageTranslationTest {
         assertThat(nativeOperators(session, "INSERT INTO texts SELECT auction, LOWER(channel) FROM bids")).hasSize(1);
     }
 
+    @Test
+    void expression_whose_code_does_not_compile_leaves_the_job_to_flink() {
+        final String host = "{\"node\": NODE, \"pointer\": \"/projection/1\", \"inputs\": []}";
+        final FixedPlanService service =
+                new FixedPlanService().answer(request -> NativePlans.calcWithHosts(request, host));
+        final TestSession session = TestSession.with(service);
+        // The code asks the context of an operator for the time, and a host has none.
+        final String sql = "INSERT INTO texts SELECT auction, CAST(PROCTIME() AS STRING) FROM bids";
+
+        assertThat(nativeOperators(session, sql)).isEmpty();
+        assertThat(session.tables().explainSql(sql)).contains("The job runs on stock Flink: native planning failed");
+    }
+
+    @Test
+    void stage_without_nodes_has_another_uid_than_its_anchor_whatever_the_format() throws Exception {
+        final FixedPlanService service = new FixedPlanService().answer(NativePlans::aggregateThenExit);
+        final TestSession session = TestSession.with(service);
+        session.tables().getConfig().set("table.exec.uid.format", "<id>");
+        final List<String> uids = uids(session, session.tables().compilePlanSql(AGGREGATE).asJsonString(), "");
+
+        assertThat(uids).doesNotHaveDuplicates().anyMatch(uid -> uid.matches("\\d+-2"));
+    }
+
     private static RowType bids(JsonNode calc) {
         assertThat(calc.get("type").asText()).isEqualTo("stream-exec-calc_1");
         return BIDS;
@@ -193,6 +217,10 @@ class StageTranslationTest {
     }
 
     private static List<String> uids(TestSession session, String plan) throws Exception {
+        return uids(session, plan, "GroupAggregate");
+    }
+
+    private static List<String> uids(TestSession session, String plan, String name) throws Exception {
         final var internal = session.planner().loadPlan(PlanReference.fromJsonString(plan));
         final List<String> uids = new ArrayList<>();
         session.planner()
@@ -200,8 +228,9 @@ class StageTranslationTest {
                 .forEach(
                         sink ->
                                 sink.getTransitivePredecessors().stream()
-                                        .filter(t -> t.getName().contains("GroupAggregate"))
+                                        .filter(t -> t.getName().contains(name))
                                         .map(Transformation::getUid)
+                                        .filter(Objects::nonNull)
                                         .forEach(uids::add));
         return uids;
     }

@@ -28,7 +28,8 @@ final class VariableData {
     /** How much to reserve for a column of {@code bytes}. Offsets are ints, which bounds a column. */
     long roomFor(long bytes) {
         if (bytes > Integer.MAX_VALUE) {
-            throw new IllegalStateException("The values of one column are more than 2 GiB in one batch");
+            throw new IllegalStateException(
+                    "The values of one column are more than 2 GiB in one batch; a lower streamfusion.batch.max-rows helps");
         }
         return Math.max(Long.highestOneBit(bytes) << 1, MIN_RESERVATION_BYTES);
     }
