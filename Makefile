@@ -54,7 +54,7 @@ java-test: library
 test: check rust-test java-test demo
 
 bench: tools
-	cargo bench --locked --workspace --benches -- --noplot
+	cargo bench --locked --workspace --bench '*' -- --noplot
 
 bench-job: jars
 	# The heap is resident from the start, so that what grows afterwards is native.
