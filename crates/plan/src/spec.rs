@@ -35,8 +35,8 @@ pub struct StageSpec {
     pub exchange: Option<Distribution>,
     /// Whether rows or batches go out.
     pub output_form: Form,
-    /// What is there of each field of the output. A column that is not there is replaced by one of type Null before it
-    /// leaves, after the keys of the exchange were hashed.
+    /// What the stages behind read of each field of the output. The others may leave as columns of type Null; a computed
+    /// column that nobody reads leaves as it was computed.
     pub writes: Vec<EntryField>,
     /// The session's `table.*` options.
     pub config: Config,
