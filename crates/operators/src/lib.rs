@@ -16,6 +16,7 @@ pub use error::OperatorError;
 pub use group_agg::GroupAgg;
 
 use streamfusion_row::Batch;
+use streamfusion_state::KeyedState;
 
 /// Rows per batch that [`Operator::pull`] hands out at most, where the operator itself decides on the size.
 pub const OUTPUT_BATCH_ROWS: usize = 8192;
@@ -34,4 +35,9 @@ pub trait Operator: Send {
 
     /// The next output batch with at least one row, or `None` when the pushed batch has been answered completely.
     fn pull(&mut self) -> Result<Option<Batch>, OperatorError>;
+
+    /// The keyed state of this operator, if it keeps some. Asked for between batches only.
+    fn state(&mut self) -> Option<&mut dyn KeyedState> {
+        None
+    }
 }

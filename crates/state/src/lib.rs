@@ -14,12 +14,14 @@
 pub mod arena;
 pub mod canonical;
 pub mod index;
+pub mod keyed;
 pub mod map;
 pub mod paged;
 mod slots;
 
 pub use arena::ByteArena;
 pub use index::{BytesKeyIndex, FixedKeyIndex};
+pub use keyed::{KeyGroups, KeyedState, RestoreError, StateClock, StateContext, StateSnapshot};
 pub use map::MapTable;
 pub use paged::{PagedSnapshot, PagedVec};
 
