@@ -11,7 +11,9 @@ import java.net.URL;
 import java.net.URLClassLoader;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
+import java.util.jar.JarEntry;
 import java.util.jar.JarFile;
 
 import static org.assertj.core.api.Assertions.assertThat;
@@ -51,8 +53,25 @@ class OneJarTest {
         assertThat(JAR.getFileName().toString()).isLessThan("flink-table-api-java-uber-2.2.1.jar").isLessThan(ISOLATED);
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {ISOLATED, FLAT})
+    void jar_that_comes_first_has_nothing_to_warn_of(String planner) throws Exception {
+        assertThat(run("complaint", lib(planner))).isEmpty();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {ISOLATED, FLAT})
+    void jar_that_comes_too_late_says_so_and_leaves_jobs_on_flink(String planner) throws Exception {
+        final List<URL> late = lib(planner);
+        Collections.rotate(late, -1);
+        assertThat(run("complaint", late)).contains("StreamFusion is off").contains(planner);
+        assertThat(run("explainStreaming", late))
+                .contains("== Optimized Execution Plan ==")
+                .doesNotContain("StreamFusion");
+    }
+
     @Test
-    void jar_has_two_classes_of_names_that_flink_has_and_no_service_entry() throws IOException {
+    void jar_has_two_classes_of_names_that_flink_has_and_no_planner_service() throws IOException {
         final List<String> foreign = new ArrayList<>();
         try (JarFile jar = new JarFile(JAR.toFile())) {
             jar.stream()
@@ -61,7 +80,12 @@ class OneJarTest {
                     .filter(name -> !name.contains("$"))
                     .forEach(foreign::add);
             assertThat(jar.getEntry("META-INF/LICENSE")).isNotNull();
-            assertThat(jar.stream()).noneMatch(entry -> entry.getName().startsWith("META-INF/services/"));
+            // A second planner factory would be an error in Flink.
+            final String services = "META-INF/services/";
+            assertThat(jar.stream().map(JarEntry::getName).filter(name -> name.startsWith(services) && !name.equals(services)))
+                    .containsExactly(services + "org.apache.flink.table.factories.Factory");
+            assertThat(jar.getInputStream(jar.getEntry(services + "org.apache.flink.table.factories.Factory")))
+                    .hasContent("org.apache.flink.streamfusion.dist.ClassPathCheck");
         }
         assertThat(foreign)
                 .containsExactlyInAnyOrder(

@@ -25,6 +25,11 @@ public final class Probe {
         return Class.forName(StageConfig.class.getName(), false, planner) == StageConfig.class ? "same" : "different";
     }
 
+    /** What the jar finds wrong with the class path; empty for nothing. */
+    public static String complaint() {
+        return ClassPathCheck.complaint().orElse("");
+    }
+
     private static String explain(TableEnvironment tables) {
         tables.executeSql(
                 "CREATE TABLE bids (auction BIGINT, price BIGINT)"

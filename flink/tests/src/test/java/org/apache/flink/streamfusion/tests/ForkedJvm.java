@@ -44,6 +44,12 @@ final class ForkedJvm {
         return this;
     }
 
+    /** Puts a jar behind everything else. */
+    ForkedJvm last(Path jar) {
+        classPath.add(jar.toString());
+        return this;
+    }
+
     ForkedJvm property(String key, String value) {
         properties.add("-D" + key + "=" + value);
         return this;

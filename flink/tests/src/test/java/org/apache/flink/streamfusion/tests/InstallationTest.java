@@ -54,6 +54,22 @@ class InstallationTest {
         assertNative(oneJar().first(existing("streamfusion.test.one-jar")).run(ForkedJob.class));
     }
 
+    @Test
+    void oneJarThatComesTooLateLeavesTheJobOnFlinkWithOneWarning() throws Exception {
+        ForkedJvm.Outcome outcome = oneJar()
+                .without(element -> element.contains("flink-table-planner_2.12"))
+                .first(existing("streamfusion.test.planner-loader"))
+                .last(existing("streamfusion.test.one-jar"))
+                .run(ForkedJob.class);
+        assertThat(outcome.exitCode()).as(outcome.err()).isZero();
+        assertThat(outcome.out()).contains(RESULT).doesNotContain("natively");
+        assertThat(outcome.err().lines().filter(line -> line.contains(" WARN ")))
+                .singleElement()
+                .asString()
+                .contains("StreamFusion is off")
+                .contains("flink-table-planner-loader");
+    }
+
     /** The class path without the classes that the one jar was made of. */
     private static ForkedJvm oneJar() {
         return ForkedJvm.withThisClassPath()
