@@ -10,6 +10,8 @@ use streamfusion_row::batch::BatchError;
 use streamfusion_row::entry::EntryError;
 use streamfusion_row::frame::FrameError;
 use streamfusion_row::gather::GatherError;
+use streamfusion_state::RestoreError;
+use streamfusion_state::canonical::CanonicalError;
 
 /// Which node of the plan, in the words of Flink's own plan output.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +66,66 @@ pub enum EngineError {
     /// The stage failed before.
     #[error("the stage failed before and cannot be used any more")]
     Failed,
+    /// What a stage with state is opened with cannot be read.
+    #[error("the state of a stage is described by something else than expected: {0}")]
+    StateParameters(#[source] serde_json::Error),
+    /// A range of key groups that cannot be.
+    #[error("key groups {first} to {last} of {max_parallelism} are no range of keys")]
+    KeyGroups {
+        /// The number of key groups.
+        max_parallelism: u32,
+        /// The first one.
+        first: u16,
+        /// The last one.
+        last: u16,
+    },
+    /// The state of a stage cannot be worked with: a fault of the planner or of the caller.
+    #[error("{node}: {what}")]
+    State {
+        /// The node.
+        node: NodeName,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// State of a key group cannot be encoded, or what should be restored is damaged or not of this operator.
+    #[error("{node}: {source}")]
+    Container {
+        /// The node whose state it is.
+        node: NodeName,
+        /// The key group, the fault and what to do.
+        #[source]
+        source: Box<CanonicalError>,
+    },
+    /// State that is whole, but not of an operator that is defined like this one.
+    #[error(
+        "{node}: native state of key group {group} is not of this operator: {source}; the operator was defined otherwise when the \
+         snapshot was taken, so restore the job with the statement, the uids and the StreamFusion version that it had, or start it \
+         without this state"
+    )]
+    Restore {
+        /// The node.
+        node: NodeName,
+        /// The key group.
+        group: u16,
+        /// What does not fit.
+        #[source]
+        source: Box<RestoreError>,
+    },
+    /// State of keys that belong to another subtask.
+    #[error(
+        "{node}: native state of key group {group} does not belong to this subtask, whose key groups are {first} to {last}; this is a \
+             mistake in StreamFusion, please report it"
+    )]
+    ForeignKeyGroup {
+        /// The node.
+        node: NodeName,
+        /// The key group.
+        group: u16,
+        /// The first one of the subtask.
+        first: u16,
+        /// The last one of the subtask.
+        last: u16,
+    },
     /// Rows could not be distributed to the subtasks of the next stage.
     #[error("{node}: {message}")]
     Exchange {

@@ -9,10 +9,12 @@ pub mod capabilities;
 pub mod error;
 mod metrics;
 pub mod stage;
+pub mod state;
 
 pub use capabilities::capabilities;
 pub use error::{EngineError, NodeName};
 pub use stage::{Edge, HostFactory, Stage, open_entry};
+pub use state::{EncodedGroup, StageMemory, StageSnapshot, StateParameters};
 
 use streamfusion_plan::{Graph, plan_job};
 

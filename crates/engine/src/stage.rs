@@ -17,14 +17,17 @@ use streamfusion_plan::Reason;
 use streamfusion_plan::node::{Distribution, NodeKind};
 use streamfusion_plan::spec::{EntrySpec, SpecHost, SpecNode, StageSpec};
 use streamfusion_plan::types::LogicalType;
+use streamfusion_row::KeyGroup;
 use streamfusion_row::entry::{ColumnTree, EntryBuffers};
 use streamfusion_row::exchange::KeySplitter;
 use streamfusion_row::names::RowNames;
 use streamfusion_row::{Batch, frame};
+use streamfusion_state::{KeyedState, StateContext};
 
 use crate::capabilities::{calc_expressions, key_types};
 use crate::error::{EngineError, NodeName};
 use crate::metrics::NodeMetrics;
+use crate::state::{StageMemory, StageSnapshot, StageState, StateParameters};
 
 /// The Flink edge behind a stage that ends in an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +48,7 @@ pub struct Stage {
     /// Names that the first operator knows the fields of ROWs by.
     names: RowNames,
     links: Vec<Link>,
+    state: Option<StageState>,
     exchange: Option<Exchange>,
     /// Input of a stage without operators, before the exchange.
     passed: VecDeque<Batch>,
@@ -66,15 +70,24 @@ struct Exchange {
 }
 
 impl Stage {
-    /// Opens a stage. `spec` is the planner's text for it, `edge` counts only behind an exchange.
-    pub fn open(spec: &str, edge: Edge, hosts: &HostFactory<'_>) -> Result<Self, EngineError> {
+    /// Opens a stage. `spec` is the planner's text for it, `edge` counts only behind an exchange, `state` is for a stage with
+    /// keyed state, whose keys are then those of `state` alone.
+    pub fn open(
+        spec: &str,
+        edge: Edge,
+        state: Option<&StateParameters>,
+        hosts: &HostFactory<'_>,
+    ) -> Result<Self, EngineError> {
         let spec = StageSpec::read(spec)?;
+        let context = state.map(StateParameters::context);
         let mut links = Vec::with_capacity(spec.nodes.len());
         for node in &spec.nodes {
-            if let Some(operator) = operator(node, &spec.hosts, hosts)? {
+            if let Some(operator) = operator(node, context.as_ref(), &spec.hosts, hosts)? {
                 links.push(Link { node: node_name(node), operator, metrics: NodeMetrics::default() });
             }
         }
+        let operators = links.iter_mut().map(|link| (&link.node, link.operator.as_mut()));
+        let state = StageState::find(operators, state)?;
         let exchange = match &spec.exchange {
             // Everything goes to the one subtask of the next stage; Flink's own partitioner knows that.
             None | Some(Distribution::Singleton) => None,
@@ -91,7 +104,39 @@ impl Stage {
             Some(SpecNode { node, .. }) if node.kind == NodeKind::Union => &node.output,
             _ => &spec.input,
         });
-        Ok(Self { input, names, links, exchange, passed: VecDeque::new(), ready: VecDeque::new(), failed: false })
+        Ok(Self {
+            input,
+            names,
+            links,
+            state,
+            exchange,
+            passed: VecDeque::new(),
+            ready: VecDeque::new(),
+            failed: false,
+        })
+    }
+
+    /// A stage of these operators, which are all node 9, without an exchange.
+    #[cfg(test)]
+    pub(crate) fn of_operators(
+        operators: Vec<Box<dyn Operator>>,
+        state: Option<&StateParameters>,
+    ) -> Result<Self, EngineError> {
+        let node = NodeName { id: 9, description: "sums".to_owned() };
+        let link = |operator| Link { node: node.clone(), operator, metrics: NodeMetrics::default() };
+        let mut links: Vec<_> = operators.into_iter().map(link).collect();
+        let state = StageState::find(links.iter_mut().map(|link| (&link.node, link.operator.as_mut())), state)?;
+        let none = LogicalType { nullable: false, kind: streamfusion_plan::types::TypeKind::Row([].into()) };
+        Ok(Self {
+            input: Vec::new(),
+            names: RowNames::new(&none),
+            links,
+            state,
+            exchange: None,
+            passed: VecDeque::new(),
+            ready: VecDeque::new(),
+            failed: false,
+        })
     }
 
     /// Takes one batch. Its output must be pulled before the next batch is pushed.
@@ -121,6 +166,37 @@ impl Stage {
     /// The next batch of output, or `None` when the pushed batch has been answered completely.
     pub fn pull(&mut self) -> Result<Option<Batch>, EngineError> {
         self.guarded(Self::next)
+    }
+
+    /// The keyed state as it is now, or `None` if no operator keeps any. To be called when everything has been pulled.
+    pub fn snapshot(&mut self) -> Result<Option<StageSnapshot>, EngineError> {
+        self.guarded(|stage| stage.with_state(|about, state| about.snapshot(state)))
+    }
+
+    /// Takes the state of a key group from its container, before the first batch. Errors if the container is damaged or is not
+    /// of this stage's state, or if the key group is not one of this subtask.
+    pub fn restore(&mut self, group: KeyGroup, header: &[u8], chunks: &[Vec<u8>]) -> Result<(), EngineError> {
+        let node = self.first_node();
+        self.guarded(|stage| {
+            let restored = stage.with_state(|about, state| about.restore(state, group, header, chunks))?;
+            restored.ok_or(EngineError::State { node, what: "there is state to restore, but the stage keeps none" })
+        })
+    }
+
+    /// What the keyed state takes. To be called when everything has been pulled.
+    pub fn memory(&mut self) -> Result<StageMemory, EngineError> {
+        let memory = self.guarded(|stage| stage.with_state(|about, state| about.memory(state)))?;
+        Ok(memory.unwrap_or_default())
+    }
+
+    /// Runs `body` on the keyed state, if there is any.
+    fn with_state<T>(
+        &mut self,
+        body: impl FnOnce(&mut StageState, &mut dyn KeyedState) -> Result<T, EngineError>,
+    ) -> Result<Option<T>, EngineError> {
+        let Some(about) = &mut self.state else { return Ok(None) };
+        let state = self.links.get_mut(about.link).and_then(|link| link.operator.state());
+        state.map(|state| body(about, state)).transpose()
     }
 
     fn guarded<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T, EngineError>) -> Result<T, EngineError> {
@@ -199,7 +275,7 @@ impl Link {
 /// Runs `body`; a panic becomes an error of `node`.
 ///
 /// A stage is not used after a failure, so that nobody sees what a panic left half done.
-fn catch<T>(node: &NodeName, body: impl FnOnce() -> T) -> Result<T, EngineError> {
+pub(crate) fn catch<T>(node: &NodeName, body: impl FnOnce() -> T) -> Result<T, EngineError> {
     catch_unwind(AssertUnwindSafe(body))
         .map_err(|payload| EngineError::Panic { node: node.clone(), message: panic_text(payload.as_ref()) })
 }
@@ -253,6 +329,7 @@ fn node_name(node: &SpecNode) -> NodeName {
 /// The operator of a node; `None` for a union, whose inputs Flink has merged already.
 fn operator(
     spec: &SpecNode,
+    context: Option<&StateContext>,
     numbers: &[SpecHost],
     hosts: &HostFactory<'_>,
 ) -> Result<Option<Box<dyn Operator>>, EngineError> {
@@ -277,6 +354,7 @@ fn operator(
         NodeKind::DropUpdateBefore => Some(Box::new(DropUpdateBefore::new())),
         NodeKind::GroupAggregate(aggregate) => {
             let input = spec.inputs.first().ok_or_else(|| unsupported("GROUP BY has no input"))?;
+            let _ = context; // until its state is keyed
             Some(Box::new(GroupAgg::try_new(aggregate, input).map_err(failed)?))
         }
         NodeKind::Union => None,

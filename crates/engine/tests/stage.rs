@@ -9,8 +9,9 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Int64Type};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use streamfusion_engine::{Edge, EngineError, Stage, plan};
+use streamfusion_engine::{Edge, EngineError, Stage, StateParameters, plan};
 use streamfusion_row::{Batch, frame};
+use streamfusion_state::{KeyGroups, StateClock};
 
 const ROW: &str = "ROW<`k` BIGINT, `v` BIGINT, `unread` BIGINT>";
 
@@ -88,8 +89,13 @@ fn stages() -> Vec<String> {
 }
 
 fn open(spec: &str, channels: u32) -> Stage {
-    Stage::open(spec, Edge { channels, max_parallelism: 128 }, &|_, _| unreachable!("the job has no JVM expressions"))
-        .unwrap()
+    let edge = Edge { channels, max_parallelism: 128 };
+    let state = StateParameters {
+        operator_id: "node".to_owned(),
+        key_groups: KeyGroups::all(128),
+        clock: StateClock::system(),
+    };
+    Stage::open(spec, edge, Some(&state), &|_, _| unreachable!("the job has no JVM expressions")).unwrap()
 }
 
 fn rows(rows: &[(i64, i64)]) -> Batch {

@@ -10,6 +10,7 @@ mod handles;
 mod host;
 mod objects;
 mod stage_exports;
+mod state_exports;
 
 use jni::EnvUnowned;
 use jni::objects::{JClass, JString};

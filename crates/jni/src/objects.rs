@@ -1,8 +1,8 @@
-//! What is open: entries, stages and batches, each behind handles of its own.
+//! What is open: entries, stages, batches and snapshots, each behind handles of its own.
 
 use std::sync::{Mutex, OnceLock};
 
-use streamfusion_engine::Stage;
+use streamfusion_engine::{Stage, StageSnapshot};
 use streamfusion_row::Batch;
 use streamfusion_row::entry::EntryBuffers;
 use streamfusion_row::export::Export;
@@ -27,10 +27,13 @@ pub(crate) static BATCHES: Handles<OpenBatch> = Handles::new("batch");
 pub(crate) static ENTRIES: Handles<Mutex<EntryBuffers>> = Handles::new("entry");
 /// A panic inside a stage poisons its mutex: later calls fail instead of working on half-changed state.
 pub(crate) static STAGES: Handles<Mutex<Stage>> = Handles::new("stage");
+/// Snapshots are only read, so that several threads may share one.
+pub(crate) static SNAPSHOTS: Handles<StageSnapshot> = Handles::new("snapshot");
 
 /// Handles of all kinds that are open.
 pub(crate) fn live() -> i64 {
-    i64::try_from(BATCHES.live() + ENTRIES.live() + STAGES.live()).unwrap_or(i64::MAX)
+    let live = BATCHES.live() + ENTRIES.live() + STAGES.live() + SNAPSHOTS.live();
+    i64::try_from(live).unwrap_or(i64::MAX)
 }
 
 /// Runs `body` on a stage.

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex};
 use jni::EnvUnowned;
 use jni::objects::{JByteArray, JClass, JObject, JString};
 use jni::sys::{jint, jlong};
-use streamfusion_engine::{Edge, Stage};
+use streamfusion_engine::{Edge, Stage, StateParameters};
 use streamfusion_expr::host::HostFunction;
 
 use crate::guard::{NativeError, guard};
 use crate::host::JvmFunction;
 use crate::objects::{BATCHES, OpenBatch, STAGES, with_stage};
 
-/// `long stageOpen(String spec, HostCalls hosts, int channels, int maxParallelism)`
+/// `long stageOpen(String spec, HostCalls hosts, int channels, int maxParallelism, String state)`
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageOpen<'a>(
     env: EnvUnowned<'a>,
@@ -21,6 +21,7 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageOp
     hosts: JObject<'a>,
     channels: jint,
     max_parallelism: jint,
+    state: JString<'a>,
 ) -> jlong {
     guard(env, |env| {
         let spec = spec.try_to_string(env)?;
@@ -29,7 +30,11 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageOp
             channels: positive("channels", channels)?,
             max_parallelism: positive("maxParallelism", max_parallelism)?,
         };
-        let stage = Stage::open(&spec, edge, &|number, inputs| {
+        let state = match state.is_null() {
+            true => None,
+            false => Some(StateParameters::read(&state.try_to_string(env)?)?),
+        };
+        let stage = Stage::open(&spec, edge, state.as_ref(), &|number, inputs| {
             Arc::new(JvmFunction {
                 number: i32::try_from(number).unwrap_or(i32::MAX),
                 inputs: inputs.to_vec(),
