@@ -37,8 +37,11 @@ public final class Native {
 
     // ------------------------------------------------------------------------------------------------------- stage
 
-    /** Opens a stage. {@code hosts} is called on the thread that pushes, or is null if the stage has no hosts. */
-    static native long stageOpen(String spec, HostCalls hosts, int channels, int maxParallelism);
+    /**
+     * Opens a stage. {@code hosts} is called on the thread that pushes, or is null if the stage has no hosts. {@code state} says
+     * in JSON whose state it keeps and for which keys, or is null if it keeps none.
+     */
+    static native long stageOpen(String spec, HostCalls hosts, int channels, int maxParallelism, String state);
 
     /** Takes the batch over, also if it fails. */
     static native void stagePush(long stage, long batch);
@@ -52,6 +55,28 @@ public final class Native {
     static native String stageMetrics(long stage);
 
     static native void stageClose(long stage);
+
+    // ------------------------------------------------------------------------------------------------------- state
+
+    /** The state of the stage as it is now, owned by the caller, or 0 if the stage keeps none. */
+    static native long stageSnapshot(long stage);
+
+    /** The key groups that have state, ascending. */
+    static native int[] snapshotKeyGroups(long snapshot);
+
+    /** No key group has more chunks than this. */
+    static native int snapshotChunks(long snapshot);
+
+    /** The header of a key group, followed by its chunks. */
+    static native byte[][] snapshotEncode(long snapshot, int keyGroup);
+
+    static native void snapshotRelease(long snapshot);
+
+    /** Takes over the state of a key group, before the first batch. */
+    static native void stageRestore(long stage, int keyGroup, byte[] header, byte[][] chunks);
+
+    /** Bytes that the state takes now, and the most it took when this was called. */
+    static native long[] stageMemory(long stage);
 
     // ------------------------------------------------------------------------------------------------------- batch
 

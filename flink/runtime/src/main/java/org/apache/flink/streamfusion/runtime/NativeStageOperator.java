@@ -97,7 +97,9 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
 
         final HostCalls hosts = openHosts(group);
         final ExchangeChannels channels = stageConfig.hasExchange ? ExchangeChannels.of(this) : ExchangeChannels.NONE;
-        stage = named(() -> Native.stageOpen(stageConfig.spec, hosts, channels.channels(), channels.maxParallelism()));
+        stage = named(
+                        () -> Native.stageOpen(
+                                stageConfig.spec, hosts, channels.channels(), channels.maxParallelism(), null));
         opened.push(() -> Native.stageClose(stage));
         stageMetrics = new StageMetrics(group);
         stageMetrics.refresh(Native.stageMetrics(stage));

@@ -50,7 +50,7 @@ class NativeBatchTest extends NativeTestBase {
     void everyTypeSurvivesTheNetwork() {
         final List<RowData> rows = EveryType.rows(200, 4);
         final List<RowData> result = new ArrayList<>();
-        final long stage = Native.stageOpen(passing(EveryType.TYPE), null, 1, 128);
+        final long stage = Native.stageOpen(passing(EveryType.TYPE), null, 1, 128, null);
         final long batch = batch(EveryType.TYPE, rows);
         final byte[] encoded = Native.batchEncode(batch);
         Native.batchRelease(batch);
@@ -63,7 +63,7 @@ class NativeBatchTest extends NativeTestBase {
         EntryExitTest.assertSameRows(EveryType.TYPE, result, rows);
 
         for (int length : new int[] {0, 1, encoded.length / 2, encoded.length - 1}) {
-            final long other = Native.stageOpen(passing(EveryType.TYPE), null, 1, 128);
+            final long other = Native.stageOpen(passing(EveryType.TYPE), null, 1, 128, null);
             assertThatThrownBy(() -> Native.stagePushEncoded(other, encoded, 0, length))
                     .isInstanceOf(NativeException.class);
             Native.stageClose(other);
@@ -97,7 +97,7 @@ class NativeBatchTest extends NativeTestBase {
                             i % 7 == 0 ? null : (long) i,
                             i % 5 == 0 ? null : StringData.fromString("key number " + i)));
         }
-        final long stage = Native.stageOpen(splitting(type, 0, 1), null, channels, 128);
+        final long stage = Native.stageOpen(splitting(type, 0, 1), null, channels, 128, null);
         Native.stagePush(stage, batch(type, rows));
         int count = 0;
         for (long part = Native.stagePull(stage); part != 0; part = Native.stagePull(stage)) {
@@ -137,7 +137,7 @@ class NativeBatchTest extends NativeTestBase {
         assertThat(Native.batchRows(second)).isEqualTo(1);
         Native.batchRelease(second);
 
-        final long stage = Native.stageOpen(passing(BIGINT), null, 1, 128);
+        final long stage = Native.stageOpen(passing(BIGINT), null, 1, 128, null);
         Native.stageClose(stage);
         assertThatThrownBy(() -> Native.stageClose(stage)).isInstanceOf(NativeException.class);
         assertThatThrownBy(() -> Native.stagePull(stage)).isInstanceOf(NativeException.class);
@@ -153,7 +153,7 @@ class NativeBatchTest extends NativeTestBase {
                 "{\"json\":{\"id\":7,\"type\":\"stream-exec-drop-update-before_1\",\"inputProperties\":[{\"requiredDistribution\":"
                         + "{\"type\":\"UNKNOWN\"},\"damBehavior\":\"PIPELINED\",\"priority\":0}],\"outputType\":\"ROW<`f0` BIGINT>\","
                         + "\"description\":\"DropUpdateBefore\"},\"inputs\":[6],\"types\":[\"ROW<`f0` BIGINT>\"]}";
-        final long stage = Native.stageOpen(spec(BIGINT, BIGINT, dropUpdateBefore, "", "null"), null, 1, 128);
+        final long stage = Native.stageOpen(spec(BIGINT, BIGINT, dropUpdateBefore, "", "null"), null, 1, 128, null);
         Native.testPanic(stage);
         final long first = batch(BIGINT, List.of(GenericRowData.of(1L)));
         assertThatThrownBy(() -> Native.stagePush(stage, first))
@@ -169,10 +169,10 @@ class NativeBatchTest extends NativeTestBase {
     @Test
     void whatIsNoSpecIsRefused() {
         for (String text : new String[] {"", "{}", "[]", "{\"input\":\"NONSENSE\"}"}) {
-            assertThatThrownBy(() -> Native.stageOpen(text, null, 1, 128)).isInstanceOf(NativeException.class);
+            assertThatThrownBy(() -> Native.stageOpen(text, null, 1, 128, null)).isInstanceOf(NativeException.class);
             assertThatThrownBy(() -> Native.entryOpen(text, 1)).isInstanceOf(NativeException.class);
         }
-        assertThatThrownBy(() -> Native.stageOpen(passing(BIGINT), null, 0, 128)).isInstanceOf(NativeException.class);
+        assertThatThrownBy(() -> Native.stageOpen(passing(BIGINT), null, 0, 128, null)).isInstanceOf(NativeException.class);
         assertThatThrownBy(() -> Native.entryOpen(passing(BIGINT), -1)).isInstanceOf(NativeException.class);
         assertThatThrownBy(() -> Native.plan("no plan")).isInstanceOf(NativeException.class);
     }
