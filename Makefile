@@ -13,12 +13,14 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/streamfusion
 # A second clone reuses what the first one built.
 export CARGO_TARGET_DIR ?= $(CACHE)/target
 
+# The distribution of Flink that tests of real processes start.
+FLINK_HOME := $(CACHE)/flink-2.2.1
 LIBRARY := $(CARGO_TARGET_DIR)/release/libstreamfusion_jni.so
 # -B: no colours and no progress bars. -o is never used, so that a new machine works like an old one.
 MVN := mvn -B -q -f flink/pom.xml -Dstreamfusion.native.library=$(LIBRARY)
 SQL ?= demo/flights.sql
 
-.PHONY: help tools library jars data demo test check rust-test java-test bench bench-job package cli clean
+.PHONY: help tools library jars data distribution demo test check rust-test java-test bench bench-job package cli clean
 
 help:
 	@sed -n '3,7s/^# *//p' Makefile
@@ -48,8 +50,11 @@ check: tools
 rust-test: tools
 	cargo test --locked --workspace
 
-java-test: library
-	$(MVN) package
+distribution: tools
+	python3 flink/tests/fetch_flink.py
+
+java-test: library distribution
+	$(MVN) -Dstreamfusion.flink.home="$(FLINK_HOME)" package
 
 test: check rust-test java-test demo
 
