@@ -4,19 +4,26 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use streamfusion_plan::types::TypeKind;
+use streamfusion_row::Batch;
 use streamfusion_row::exchange::KeySplitter;
 use streamfusion_row::frame;
 
 mod bid;
 
+/// Rows of a batch.
+const ROWS: usize = 4_096;
 const DESTINATIONS: u32 = 8;
 
 fn exchange(c: &mut Criterion) {
     let bids = bid::bids();
+    let Ok(bids) = bids.slice(0, ROWS) else { return };
     let Ok(mut splitter) = KeySplitter::try_new(&[0], &[bid::ty(TypeKind::BigInt)], DESTINATIONS, 128) else { return };
     let mut group = c.benchmark_group("exchange");
-    group.throughput(Throughput::Elements(bid::ROWS as u64));
+    group.throughput(Throughput::Elements(ROWS as u64));
     group.bench_function("split_by_key", |b| b.iter(|| splitter.split(black_box(&bids))));
+
+    let Ok(longs) = Batch::try_new(bids.columns()[..3].to_vec(), ROWS, None) else { return };
+    group.bench_function("split_by_key_3_longs", |b| b.iter(|| splitter.split(black_box(&longs))));
 
     let parts = splitter.split(&bids).unwrap_or_default();
     assert_eq!(parts.len(), DESTINATIONS as usize);

@@ -4,10 +4,12 @@
 //! batch per subtask; rows keep their order within each. Every part carries the key group of its first row, which stands for
 //! all of its rows: any group of the destination's range leads the record to the same subtask.
 //!
-//! Rows are ordered by destination with a counting sort of row numbers, gathered once per column, and cut into slices, so
-//! that the work depends on the rows and not on the number of destinations. Parts of one batch therefore share buffers.
+//! Rows are ordered by destination with a counting sort of row numbers, gathered once per column ([`permute`]), and cut into
+//! slices, so that the work depends on the rows and not on the number of destinations. Parts of one batch share buffers.
 //!
 //! Follows: KeyGroupStreamPartitioner, KeyGroupRangeAssignment, Flink 2.2. Differences: none.
+
+mod permute;
 
 use arrow::array::{ArrayRef, UInt32Array};
 use streamfusion_plan::Reason;
@@ -16,7 +18,8 @@ use streamfusion_plan::types::LogicalType;
 use crate::batch::Batch;
 use crate::binary::{KeyEncoder, KeyError, KeyRows};
 use crate::gather::GatherError;
-use crate::hash::KeyGroup;
+use crate::hash::{KeyGroup, murmur_hash};
+use permute::Permuter;
 
 /// A batch that cannot be split.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +69,9 @@ pub struct KeySplitter {
     rows: KeyRows,
     hashes: Vec<i32>,
     groups: Vec<KeyGroup>,
+    /// Destination of each row.
+    channels: Vec<u32>,
+    permuter: Permuter,
 }
 
 impl KeySplitter {
@@ -97,6 +103,8 @@ impl KeySplitter {
             rows: KeyRows::new(),
             hashes: Vec::new(),
             groups: Vec::new(),
+            channels: Vec::new(),
+            permuter: Permuter::default(),
         })
     }
 
@@ -114,10 +122,13 @@ impl KeySplitter {
             return Ok(vec![self.whole(batch)]);
         }
         self.hash(batch)?;
+        self.channels.clear();
         self.cursors.fill(0);
-        for group in &self.groups {
-            self.cursors[self.channel_of_group[usize::from(group.0)] as usize] += 1;
-        }
+        self.channels.extend(self.groups.iter().map(|group| {
+            let channel = self.channel_of_group[usize::from(group.0)];
+            self.cursors[channel as usize] += 1;
+            channel
+        }));
         if self.cursors.contains(&count) {
             return Ok(vec![self.whole(batch)]);
         }
@@ -126,13 +137,13 @@ impl KeySplitter {
             next += std::mem::replace(cursor, next);
         }
         let mut order = vec![0; num_rows];
-        for (row, group) in (0..count).zip(&self.groups) {
-            let cursor = &mut self.cursors[self.channel_of_group[usize::from(group.0)] as usize];
+        for (row, channel) in (0..count).zip(&self.channels) {
+            let cursor = &mut self.cursors[*channel as usize];
             order[*cursor as usize] = row;
             *cursor += 1;
         }
         let order = UInt32Array::from(order);
-        let sorted = batch.take_unchecked(&order)?;
+        let sorted = self.permuter.permute(batch, &order)?;
         // every cursor now stands at the end of its destination's rows
         let mut start = 0;
         let mut parts = Vec::new();
@@ -168,7 +179,14 @@ impl KeySplitter {
         hashed?;
         let max_parallelism = self.max_parallelism;
         self.groups.clear();
-        self.groups.extend(self.hashes.iter().map(|hash| KeyGroup::of_hash(*hash, max_parallelism)));
+        if max_parallelism.is_power_of_two() {
+            // the remainder without a division
+            let mask = max_parallelism - 1;
+            self.groups
+                .extend(self.hashes.iter().map(|hash| KeyGroup((murmur_hash(*hash).cast_unsigned() & mask) as u16)));
+        } else {
+            self.groups.extend(self.hashes.iter().map(|hash| KeyGroup::of_hash(*hash, max_parallelism)));
+        }
         Ok(())
     }
 }

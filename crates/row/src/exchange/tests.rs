@@ -8,7 +8,7 @@ use streamfusion_plan::types::TypeKind;
 
 use super::*;
 use crate::hash::hash_bytes_by_words;
-use crate::random::{all_types, assert_rows, batches, flat_types, row, string, ty};
+use crate::random::{Random, all_types, assert_rows, batch as random_batch, batches, flat_types, row, string, ty};
 
 /// Key group of one row of the batch.
 fn group(keys: &[usize], types: &[LogicalType], batch: &Batch, row: usize, max_parallelism: u32) -> KeyGroup {
@@ -53,6 +53,30 @@ proptest! {
             }
         }
         prop_assert!(parts.next().is_none());
+    }
+
+    #[test]
+    fn parts_that_are_held_do_not_change(
+        (types, batch) in batches(all_types(), false),
+        seeds in prop::collection::vec(any::<u64>(), 1..6),
+    ) {
+        let keys = keys(&types);
+        let mut splitter = splitter(&keys, &types, 3, 128);
+        let mut held: Vec<(Batch, Vec<Part>)> = Vec::new();
+        for seed in seeds {
+            let mut random = Random(seed);
+            let other = random_batch(&types, 1 + random.below(60), false, &mut random);
+            let batch = if random.below(2) == 0 { other } else { batch.clone() };
+            let parts = splitter.split(&batch)?;
+            if random.below(2) == 0 {
+                held.push((batch, parts));
+            }
+        }
+        for (batch, parts) in held {
+            for (part, expected) in parts.iter().zip(self::splitter(&keys, &types, 3, 128).split(&batch)?) {
+                prop_assert_eq!(part.batch.columns(), expected.batch.columns());
+            }
+        }
     }
 
     #[test]
