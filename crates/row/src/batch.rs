@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, UInt8Array};
 
+use crate::fragment::Fragment;
+use crate::hash::KeyGroup;
+
 /// Kind of a change, in Flink's numbering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -43,6 +46,7 @@ pub struct Batch {
     num_rows: usize,
     kinds: Option<UInt8Array>,
     key_group: Option<u16>,
+    fragment: Option<Fragment>,
 }
 
 /// A batch whose parts disagree.
@@ -84,7 +88,7 @@ impl Batch {
                 return Err(BatchError::Kind { row });
             }
         }
-        Ok(Self { columns: columns.into(), num_rows, kinds, key_group: None })
+        Ok(Self { columns: columns.into(), num_rows, kinds, key_group: None, fragment: None })
     }
 
     /// The columns.
@@ -111,5 +115,24 @@ impl Batch {
     /// The representative key group, where a keyed exchange made this batch.
     pub fn key_group(&self) -> Option<u16> {
         self.key_group
+    }
+
+    /// The same rows as the fragment of their key group.
+    pub fn with_fragment(mut self, group: KeyGroup, fragment: Fragment) -> Self {
+        self.key_group = Some(group.0);
+        self.fragment = Some(fragment);
+        self
+    }
+
+    /// Which part of which batch this is, where it is a fragment on its way to the next stage.
+    pub fn fragment(&self) -> Option<&Fragment> {
+        self.fragment.as_ref()
+    }
+
+    /// The rows alone, without where they come from and go to.
+    pub fn into_rows(mut self) -> Self {
+        self.key_group = None;
+        self.fragment = None;
+        self
     }
 }

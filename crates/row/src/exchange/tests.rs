@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, Int64Array, NullArray, StringArray};
+use arrow::array::{Array, ArrayRef, Int64Array, NullArray, StringArray};
 use proptest::prelude::*;
-use streamfusion_plan::types::TypeKind;
+use streamfusion_plan::types::{LogicalType, TypeKind};
 
 use super::*;
-use crate::hash::hash_bytes_by_words;
+use crate::binary::{KeyEncoder, KeyRows};
+use crate::hash::{KeyGroup, hash_bytes_by_words};
 use crate::random::{Random, all_types, assert_rows, batch as random_batch, batches, flat_types, row, string, ty};
 
 /// Key group of one row of the batch.

@@ -4,12 +4,16 @@
 //! key group, for a group that stands for all rows stands for some of them; what comes from several has none. Columns of
 //! Arrow type Null stay so.
 
+mod permute;
+
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, NullArray, UInt8Array, UInt32Array};
 use arrow::compute::{FilterBuilder, concat, interleave, take};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
+
+pub(crate) use permute::Permuter;
 
 use crate::batch::{Batch, BatchError};
 

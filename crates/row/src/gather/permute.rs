@@ -17,15 +17,15 @@ use arrow::compute::take;
 use arrow::datatypes::{ArrowNativeType, DataType};
 use arrow::error::ArrowError;
 
+use super::GatherError;
 use crate::batch::Batch;
-use crate::gather::GatherError;
 
 /// The most bytes that are copied at once.
 const MAX_BLOCK: usize = 64;
 
 /// Puts rows into another order. See the module's documentation.
 #[derive(Debug, Default)]
-pub(super) struct Permuter {
+pub(crate) struct Permuter {
     /// Buffers of the batch before, in the order in which they were made, the last one first.
     spare: Vec<Buffer>,
     /// Buffers of the current batch.
@@ -34,7 +34,7 @@ pub(super) struct Permuter {
 
 impl Permuter {
     /// The rows `order` of `batch`: each of its row numbers, once. Errors otherwise.
-    pub(super) fn permute(&mut self, batch: &Batch, order: &UInt32Array) -> Result<Batch, GatherError> {
+    pub(crate) fn permute(&mut self, batch: &Batch, order: &UInt32Array) -> Result<Batch, GatherError> {
         self.spare = std::mem::take(&mut self.used);
         self.spare.reverse();
         let columns = batch.columns().iter().map(|c| self.column(c, order)).collect::<Result<Vec<_>, _>>();
