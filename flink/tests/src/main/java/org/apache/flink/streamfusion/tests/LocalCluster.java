@@ -9,10 +9,12 @@ import org.apache.flink.configuration.Configuration;
 import org.apache.flink.configuration.DeploymentOptions;
 import org.apache.flink.configuration.MemorySize;
 import org.apache.flink.configuration.TaskManagerOptions;
+import org.apache.flink.configuration.WebOptions;
 import org.apache.flink.core.execution.JobClient;
 import org.apache.flink.core.execution.PipelineExecutor;
 import org.apache.flink.core.execution.PipelineExecutorFactory;
 import org.apache.flink.core.execution.PipelineExecutorServiceLoader;
+import org.apache.flink.runtime.checkpoint.CheckpointStatsSnapshot;
 import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
@@ -30,7 +32,9 @@ import java.util.stream.Stream;
  */
 public final class LocalCluster {
     private static final int SLOTS = 8;
+    private static final int CHECKPOINTS_TO_REMEMBER = 1000;
 
+    private static MemorySize managedMemoryOfSlot = MemorySize.ofMebiBytes(32);
     private static MiniCluster cluster;
 
     private LocalCluster() {}
@@ -61,10 +65,24 @@ public final class LocalCluster {
         return environment;
     }
 
+    /** Sets the managed memory of each slot. Error if the cluster was started before. */
+    static synchronized void useManagedMemory(MemorySize perSlot) {
+        if (cluster != null) {
+            throw new IllegalStateException("The cluster runs already");
+        }
+        managedMemoryOfSlot = perSlot;
+    }
+
+    /** What Flink counted about the checkpoints of a job. */
+    static CheckpointStatsSnapshot checkpoints(JobID job) throws Exception {
+        return running().getExecutionGraph(job).get().getCheckpointStatsSnapshot();
+    }
+
     private static synchronized MiniCluster running() throws Exception {
         if (cluster == null) {
             Configuration configuration = new Configuration();
-            configuration.set(TaskManagerOptions.MANAGED_MEMORY_SIZE, MemorySize.ofMebiBytes(256));
+            configuration.set(TaskManagerOptions.MANAGED_MEMORY_SIZE, managedMemoryOfSlot.multiply(SLOTS));
+            configuration.set(WebOptions.CHECKPOINTS_HISTORY_SIZE, CHECKPOINTS_TO_REMEMBER);
             configuration.set(TaskManagerOptions.NETWORK_MEMORY_MIN, MemorySize.ofMebiBytes(96));
             configuration.set(TaskManagerOptions.NETWORK_MEMORY_MAX, MemorySize.ofMebiBytes(96));
             MiniCluster started = new MiniCluster(new MiniClusterConfiguration.Builder()
