@@ -8,10 +8,11 @@ use streamfusion_plan::spec::SpecError;
 use streamfusion_plan::{PlanError, Reason};
 use streamfusion_row::batch::BatchError;
 use streamfusion_row::entry::EntryError;
-use streamfusion_row::frame::FrameError;
 use streamfusion_row::gather::GatherError;
 use streamfusion_state::RestoreError;
 use streamfusion_state::canonical::CanonicalError;
+
+use crate::input::InputError;
 
 /// Which node of the plan, in the words of Flink's own plan output.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +46,7 @@ pub enum EngineError {
     Unsupported(Reason),
     /// A batch is not of the stage's input type.
     #[error("a batch of another type: {0}")]
-    Input(#[from] GatherError),
+    Type(#[from] GatherError),
     /// An operator failed.
     #[error("{node}: {source}")]
     Operator {
@@ -134,15 +135,18 @@ pub enum EngineError {
         /// Why.
         message: String,
     },
-    /// Bytes from the network are not a batch.
+    /// The input is not one of the stage.
     #[error("{node}: the input is no batch of its stage: {source}")]
-    Frame {
-        /// The node that reads them.
+    Input {
+        /// The node that reads it.
         node: NodeName,
         /// Why.
         #[source]
-        source: FrameError,
+        source: InputError,
     },
+    /// What was said about the way of batches cannot be read.
+    #[error("how batches travel cannot be read: {0}")]
+    ShuffleParameters(#[source] serde_json::Error),
     /// A batch does not have the shape that the stage was opened for.
     #[error(transparent)]
     Batch(#[from] BatchError),

@@ -7,12 +7,14 @@
 
 pub mod capabilities;
 pub mod error;
+pub mod input;
 mod metrics;
 pub mod stage;
 pub mod state;
 
 pub use capabilities::capabilities;
 pub use error::{EngineError, NodeName};
+pub use input::{InputError, Receiver, Sender, ShuffleParameters};
 pub use stage::{Edge, HostFactory, Stage, open_entry};
 pub use state::{EncodedGroup, StageMemory, StageSnapshot, StateParameters};
 

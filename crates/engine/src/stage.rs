@@ -2,7 +2,8 @@
 //!
 //! Output is pulled batch by batch, depth first: an operator is asked for its next batch only when the one behind it has
 //! nothing left, so that an operator that multiplies rows never holds all of its output in the stage.
-//! Invariant: when [`Stage::pull`] has returned `None`, no row is inside the stage except as operator state.
+//! Invariant: when [`Stage::pull`] has returned `None`, no row is inside the stage except as operator state and, where batches
+//! travel so, in front of the first operator (see [`crate::input`]).
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -17,15 +18,16 @@ use streamfusion_plan::Reason;
 use streamfusion_plan::node::{Distribution, NodeKind};
 use streamfusion_plan::spec::{EntrySpec, SpecHost, SpecNode, StageSpec};
 use streamfusion_plan::types::LogicalType;
+use streamfusion_row::Batch;
 use streamfusion_row::KeyGroup;
 use streamfusion_row::entry::{ColumnTree, EntryBuffers};
-use streamfusion_row::exchange::KeySplitter;
+use streamfusion_row::exchange::{FragmentSplitter, KeySplitter};
 use streamfusion_row::names::RowNames;
-use streamfusion_row::{Batch, frame};
 use streamfusion_state::{KeyedState, StateContext};
 
 use crate::capabilities::{calc_expressions, key_types};
 use crate::error::{EngineError, NodeName};
+use crate::input::{Input, InputError, ShuffleParameters};
 use crate::metrics::NodeMetrics;
 use crate::state::{StageMemory, StageSnapshot, StageState, StateParameters};
 
@@ -43,8 +45,7 @@ pub type HostFactory<'a> = dyn Fn(usize, &[usize]) -> Arc<dyn HostFunction> + 'a
 
 /// A chain of operators, opened from what the planner said about it.
 pub struct Stage {
-    /// Type of the input rows: the columns of a batch that comes from the network.
-    input: Vec<LogicalType>,
+    input: Input,
     /// Names that the first operator knows the fields of ROWs by.
     names: RowNames,
     links: Vec<Link>,
@@ -66,7 +67,16 @@ struct Link {
 
 struct Exchange {
     node: NodeName,
-    splitter: KeySplitter,
+    keys: Vec<usize>,
+    key_types: Vec<LogicalType>,
+    max_parallelism: u32,
+    splitter: Splitter,
+}
+
+/// In which parts a batch leaves.
+enum Splitter {
+    Destinations(KeySplitter),
+    Fragments(FragmentSplitter),
 }
 
 impl Stage {
@@ -92,11 +102,13 @@ impl Stage {
             // Everything goes to the one subtask of the next stage; Flink's own partitioner knows that.
             None | Some(Distribution::Singleton) => None,
             Some(Distribution::Hash(keys)) => {
-                let types = key_types(keys, spec.output()).map_err(EngineError::Unsupported)?;
-                let splitter = KeySplitter::try_new(keys, &types, edge.channels, edge.max_parallelism)
+                let key_types = key_types(keys, spec.output()).map_err(EngineError::Unsupported)?;
+                let max_parallelism = edge.max_parallelism;
+                let splitter = KeySplitter::try_new(keys, &key_types, edge.channels, max_parallelism)
                     .map_err(EngineError::Unsupported)?;
+                let splitter = Splitter::Destinations(splitter);
                 let node = spec.nodes.last().map_or_else(NodeName::entry, node_name);
-                Some(Exchange { node, splitter })
+                Some(Exchange { node, keys: keys.clone(), key_types, max_parallelism, splitter })
             }
         };
         let input = spec.input.fields().iter().map(|field| field.ty.clone()).collect();
@@ -105,7 +117,7 @@ impl Stage {
             _ => &spec.input,
         });
         Ok(Self {
-            input,
+            input: Input::new(input),
             names,
             links,
             state,
@@ -128,7 +140,7 @@ impl Stage {
         let state = StageState::find(links.iter_mut().map(|link| (&link.node, link.operator.as_mut())), state)?;
         let none = LogicalType { nullable: false, kind: streamfusion_plan::types::TypeKind::Row([].into()) };
         Ok(Self {
-            input: Vec::new(),
+            input: Input::new(Vec::new()),
             names: RowNames::new(&none),
             links,
             state,
@@ -139,28 +151,80 @@ impl Stage {
         })
     }
 
+    /// Says how batches travel to and from this stage, where that is not as a batch each. To be called before the first batch.
+    pub fn shuffle(&mut self, parameters: &ShuffleParameters) -> Result<(), EngineError> {
+        self.input.configure(parameters);
+        if let Some(sender) = &parameters.sender {
+            let exchange = self.exchange.as_mut().ok_or_else(|| unsupported("no exchange stands behind the stage"))?;
+            let Exchange { keys, key_types, max_parallelism, .. } = exchange;
+            let splitter = FragmentSplitter::try_new(keys, key_types, *max_parallelism, sender.epoch());
+            exchange.splitter = Splitter::Fragments(splitter.map_err(EngineError::Unsupported)?);
+        }
+        Ok(())
+    }
+
     /// Takes one batch. Its output must be pulled before the next batch is pushed.
     ///
     /// After an error, here or in [`Stage::pull`], every further call fails.
     pub fn push(&mut self, batch: Batch) -> Result<(), EngineError> {
-        self.guarded(|stage| {
-            let batch = stage.names.apply(batch)?;
-            match stage.links.first_mut() {
-                Some(link) => link.push(batch)?,
-                None => stage.passed.push_back(batch),
-            }
-            Ok(())
-        })
+        self.with_input(|input| input.push(batch))?;
+        self.guarded(|stage| stage.feed().map(drop))
     }
 
     /// Takes one batch in its wire form.
     pub fn push_encoded(&mut self, bytes: &[u8]) -> Result<(), EngineError> {
+        self.with_input(|input| input.push_encoded(bytes))?;
+        self.guarded(|stage| stage.feed().map(drop))
+    }
+
+    /// Lets rows go that wait for more; what comes of them is to be pulled.
+    pub fn flush(&mut self) -> Result<(), EngineError> {
+        self.with_input(Input::flush)?;
+        self.guarded(|stage| stage.feed().map(drop))
+    }
+
+    /// Rows of the input that wait for more, until [`Stage::flush`].
+    pub fn waiting_rows(&self) -> usize {
+        self.input.waiting_rows()
+    }
+
+    /// Whether a fragment misses siblings: nothing that it came before may pass yet.
+    pub fn is_pending(&self) -> bool {
+        self.input.is_pending()
+    }
+
+    /// The key groups of fragments that miss siblings, ascending.
+    pub fn pending_key_groups(&self) -> Vec<KeyGroup> {
+        self.input.pending_key_groups()
+    }
+
+    /// The fragments of a key group that miss siblings, as a checkpoint stores them.
+    pub fn snapshot_pending(&mut self, group: KeyGroup) -> Result<Vec<u8>, EngineError> {
+        self.with_input(|input| input.snapshot_pending(group))
+    }
+
+    /// Takes the fragments of a key group out of a checkpoint, before the first batch; what comes of them is to be pulled.
+    /// Errors if they are damaged, or not those of a key group of this subtask.
+    pub fn restore_pending(&mut self, group: KeyGroup, bytes: &[u8]) -> Result<(), EngineError> {
+        self.with_input(|input| input.restore_pending(group, bytes))
+    }
+
+    fn with_input<T>(&mut self, body: impl FnOnce(&mut Input) -> Result<T, InputError>) -> Result<T, EngineError> {
         let node = self.first_node();
-        let batch = self.guarded(|stage| {
-            catch(&node, || frame::decode(bytes, &stage.input))?
-                .map_err(|source| EngineError::Frame { node: node.clone(), source })
-        })?;
-        self.push(batch)
+        self.guarded(|stage| {
+            catch(&node, || body(&mut stage.input))?.map_err(|source| EngineError::Input { node: node.clone(), source })
+        })
+    }
+
+    /// Gives the first operator the next batch that is ready for it, if there is one.
+    fn feed(&mut self) -> Result<bool, EngineError> {
+        let Some(batch) = self.input.next() else { return Ok(false) };
+        let batch = self.names.apply(batch)?;
+        match self.links.first_mut() {
+            Some(link) => link.push(batch)?,
+            None => self.passed.push_back(batch),
+        }
+        Ok(true)
     }
 
     /// The next batch of output, or `None` when the pushed batch has been answered completely.
@@ -183,10 +247,12 @@ impl Stage {
         })
     }
 
-    /// What the keyed state takes. To be called when everything has been pulled.
+    /// What the keyed state takes, with what lies in front of the first operator. To be called when everything has been pulled.
     pub fn memory(&mut self) -> Result<StageMemory, EngineError> {
         let memory = self.guarded(|stage| stage.with_state(|about, state| about.memory(state)))?;
-        Ok(memory.unwrap_or_default())
+        let StageMemory { used_bytes, peak_bytes } = memory.unwrap_or_default();
+        let used_bytes = used_bytes + self.input.bytes();
+        Ok(StageMemory { used_bytes, peak_bytes: peak_bytes.max(used_bytes) })
     }
 
     /// Runs `body` on the keyed state, if there is any.
@@ -224,15 +290,15 @@ impl Stage {
                 0 => self.passed.pop_front(),
                 count => pull_from(&mut self.links, count - 1)?,
             };
-            let Some(batch) = next else { return Ok(None) };
+            let Some(batch) = next else {
+                if self.feed()? {
+                    continue;
+                }
+                return Ok(None);
+            };
             match &mut self.exchange {
                 None => return Ok(Some(batch)),
-                Some(exchange) => {
-                    let Exchange { node, splitter } = exchange;
-                    let parts = catch(node, || splitter.split(&batch))?
-                        .map_err(|error| EngineError::Exchange { node: node.clone(), message: error.to_string() })?;
-                    self.ready.extend(parts.into_iter().map(|part| part.batch));
-                }
+                Some(exchange) => self.ready.extend(exchange.split(&batch)?),
             }
         }
     }
@@ -248,6 +314,19 @@ impl Stage {
         if let Some(link) = self.links.first_mut() {
             link.operator = Box::new(Panicking);
         }
+    }
+}
+
+impl Exchange {
+    fn split(&mut self, batch: &Batch) -> Result<Vec<Batch>, EngineError> {
+        let Self { node, splitter, .. } = self;
+        let parts = catch(node, || match splitter {
+            Splitter::Destinations(splitter) => {
+                splitter.split(batch).map(|parts| parts.into_iter().map(|part| part.batch).collect())
+            }
+            Splitter::Fragments(splitter) => splitter.split(batch),
+        })?;
+        parts.map_err(|error| EngineError::Exchange { node: node.clone(), message: error.to_string() })
     }
 }
 

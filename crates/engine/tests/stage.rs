@@ -9,8 +9,8 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Int64Type};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use streamfusion_engine::{Edge, EngineError, Stage, StateParameters, plan};
-use streamfusion_row::{Batch, frame};
+use streamfusion_engine::{Edge, EngineError, Receiver, Sender, ShuffleParameters, Stage, StateParameters, plan};
+use streamfusion_row::{Batch, fragment, frame};
 use streamfusion_state::{KeyGroups, StateClock};
 
 const ROW: &str = "ROW<`k` BIGINT, `v` BIGINT, `unread` BIGINT>";
@@ -205,7 +205,7 @@ fn bytes_that_are_no_batch_are_refused() {
     let bytes = frame::encode(&drain(&mut first).unwrap()[0]).unwrap();
     for end in 0..bytes.len() {
         let error = open(&specs[1], 1).push_encoded(&bytes[..end]).unwrap_err();
-        assert!(matches!(error, EngineError::Frame { .. }), "{end} bytes: {error}");
+        assert!(matches!(error, EngineError::Input { .. }), "{end} bytes: {error}");
         assert!(error.to_string().starts_with("node 4 "), "{error}");
     }
 }
@@ -259,4 +259,42 @@ fn the_inputs_of_a_union_may_name_the_fields_of_a_row_differently() {
         let out = drain(&mut stage).unwrap();
         assert_eq!(out[0].columns()[0].as_struct().column(0).as_primitive::<Int64Type>().values(), &[2]);
     }
+}
+
+#[test]
+fn fragments_of_the_first_stage_give_the_result_of_whole_batches() {
+    let sender = Sender { epoch: 2, attempt: 7 };
+    let receiver = Receiver { epoch: 2, first_key_group: 0, last_key_group: 127 };
+    let specs = stages();
+    let input: Vec<_> = (0..100).map(|row| (row % 9, row)).filter(|row| row.0 != 7).collect();
+    let run = |unaligned: bool| {
+        let (mut first, mut second) = (open(&specs[0], 1), open(&specs[1], 1));
+        if unaligned {
+            first.shuffle(&ShuffleParameters { sender: Some(sender), ..Default::default() }).unwrap();
+            let parameters = ShuffleParameters { gather_rows: 1000, receiver: Some(receiver), sender: None };
+            second.shuffle(&parameters).unwrap();
+        }
+        first.push(rows(&input)).unwrap();
+        let sent = drain(&mut first).unwrap();
+        let last = sent.len() - 1;
+        assert_eq!(unaligned, sent.len() > 1);
+        for (index, batch) in sent.into_iter().enumerate() {
+            if unaligned {
+                second.push_encoded(&fragment::encode(&batch).unwrap()).unwrap();
+                assert_eq!(second.is_pending(), index < last);
+            } else {
+                second.push_encoded(&frame::encode(&batch).unwrap()).unwrap();
+            }
+        }
+        second.flush().unwrap();
+        drain(&mut second).unwrap().iter().flat_map(|batch| batch.columns().to_vec()).collect::<Vec<_>>()
+    };
+    assert_eq!(run(true), run(false));
+}
+
+#[test]
+fn fragments_need_an_exchange() {
+    let mut second = open(&stages()[1], 1);
+    let parameters = ShuffleParameters { sender: Some(Sender { epoch: 0, attempt: 1 }), ..Default::default() };
+    assert!(matches!(second.shuffle(&parameters), Err(EngineError::Unsupported(_))));
 }

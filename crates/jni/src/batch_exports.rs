@@ -4,7 +4,7 @@ use jni::EnvUnowned;
 use jni::objects::{JByteArray, JClass, JLongArray};
 use jni::sys::{jint, jlong};
 use streamfusion_row::export::Export;
-use streamfusion_row::frame;
+use streamfusion_row::{fragment, frame};
 
 use crate::guard::{NativeError, guard};
 use crate::objects::{BATCHES, OpenBatch};
@@ -60,7 +60,11 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_batchEn
     batch: jlong,
 ) -> JByteArray<'a> {
     guard(env, |env| {
-        let bytes = frame::encode(&BATCHES.get(batch)?.batch)?;
+        let open = BATCHES.get(batch)?;
+        let bytes = match open.batch.fragment() {
+            None => frame::encode(&open.batch)?,
+            Some(_) => fragment::encode(&open.batch)?,
+        };
         Ok(env.byte_array_from_slice(&bytes)?)
     })
 }

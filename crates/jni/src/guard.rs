@@ -13,6 +13,7 @@ use streamfusion_engine::EngineError;
 use streamfusion_expr::error::ExprError;
 use streamfusion_row::entry::EntryError;
 use streamfusion_row::export::ExportError;
+use streamfusion_row::fragment::FragmentError;
 use streamfusion_row::frame::FrameError;
 
 use crate::handles::HandleError;
@@ -32,6 +33,8 @@ pub(crate) enum NativeError {
     Export(#[from] ExportError),
     #[error(transparent)]
     Frame(#[from] FrameError),
+    #[error(transparent)]
+    Fragment(#[from] FragmentError),
     #[error("the JVM refused a call: {0}")]
     Jni(#[from] JniError),
     /// A panic outside a stage left the object in an unknown state.

@@ -9,6 +9,7 @@ mod guard;
 mod handles;
 mod host;
 mod objects;
+mod shuffle_exports;
 mod stage_exports;
 mod state_exports;
 

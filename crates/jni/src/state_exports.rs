@@ -125,7 +125,7 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageMe
     })
 }
 
-fn key_group(group: jint) -> Result<KeyGroup, NativeError> {
+pub(crate) fn key_group(group: jint) -> Result<KeyGroup, NativeError> {
     let number = u16::try_from(group).map_err(|_| NativeError::Argument { name: "group", value: i64::from(group) })?;
     Ok(KeyGroup(number))
 }

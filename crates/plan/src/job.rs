@@ -46,6 +46,10 @@ pub struct Stage {
     pub output: Form,
     /// How its output is distributed.
     pub exchange: Option<Distribution>,
+    /// Whether its output travels as fragments, one per key group: behind a hash exchange of a job with unaligned checkpoints.
+    pub fragments_out: bool,
+    /// Whether its input arrives as fragments.
+    pub fragments_in: bool,
     /// What is there of each field of the input. For rows: what the entry reads. For batches: what the stages in front wrote.
     pub reads: Vec<EntryField>,
     /// What is there of each field of the output; everything where it hands on rows.

@@ -57,7 +57,10 @@ fn stage((id, stage): (usize, &Stage)) -> Value {
         "inputs": inputs,
         "rowType": stage.row_type,
         "output": form_name(stage.output),
-        "exchange": stage.exchange.as_ref().map(|distribution| json!({"keys": distribution_keys(distribution)})),
+        "exchange": stage.exchange.as_ref().map(|distribution| {
+            json!({"keys": distribution_keys(distribution), "fragments": stage.fragments_out})
+        }),
+        "fragmentInput": stage.fragments_in,
         "entry": entry,
         "hosts": hosts,
         "stateful": stage.stateful,

@@ -3,7 +3,7 @@
 use super::{Decisions, Edges};
 use crate::capability::{Capabilities, NativeNode};
 use crate::check::check_node;
-use crate::node::NodeKind;
+use crate::node::{Distribution, NodeKind};
 use crate::reader::Graph;
 use crate::reason::Reason;
 
@@ -20,7 +20,7 @@ pub(super) fn decide(graph: &Graph, edges: &Edges, capabilities: &dyn Capabiliti
     // Readers before their inputs: one pass settles a chain of exchanges and unions.
     for &position in graph.topological().iter().rev() {
         if decisions[position].is_ok()
-            && let Some(reason) = useless(&graph.nodes[position].kind, &edges.readers[position], &decisions)
+            && let Some(reason) = useless(graph, position, &edges.readers[position], &decisions)
         {
             decisions[position] = Err(reason);
         }
@@ -48,13 +48,19 @@ fn decide_alone(
 }
 
 /// Why a candidate of this kind does not help its readers.
-fn useless(kind: &NodeKind, readers: &[usize], decisions: &Decisions) -> Option<Reason> {
+fn useless(graph: &Graph, position: usize, readers: &[usize], decisions: &Decisions) -> Option<Reason> {
     let native = readers.iter().filter(|reader| decisions[**reader].is_ok()).count();
-    match kind {
+    match &graph.nodes[position].kind {
         _ if readers.is_empty() => Some(Reason::new("no operator reads from it")),
         // Flink's partitioner sees rows, ours sees batches: an exchange cannot serve both.
         NodeKind::Exchange(_) if native < readers.len() => {
             Some(Reason::new("an operator that it distributes rows to stays on Flink"))
+        }
+        // The union might read from it twice, and a fragment that comes twice is a fault.
+        NodeKind::Exchange(Distribution::Hash(_))
+            if graph.unaligned && readers.iter().any(|reader| graph.nodes[*reader].kind == NodeKind::Union) =>
+        {
+            Some(Reason::new("with unaligned checkpoints, a union cannot merge what it distributes"))
         }
         NodeKind::Union if native == 0 => Some(Reason::new("no operator behind it runs natively")),
         _ => None,

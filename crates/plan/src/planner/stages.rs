@@ -166,6 +166,11 @@ impl Cutter<'_> {
             NodeKind::Exchange(distribution) => Some(distribution.clone()),
             _ => None,
         });
+        let fragments_out = self.graph.unaligned && matches!(exchange, Some(Distribution::Hash(_)));
+        let fragments_in = draft
+            .inputs
+            .iter()
+            .any(|input| input.stage.and_then(|stage| self.stages.get(stage)).is_some_and(|stage| stage.fragments_out));
         let mut stage = Stage {
             nodes: draft.nodes.iter().map(|position| node(*position).id).collect(),
             anchor: node(draft.anchor).id,
@@ -173,6 +178,8 @@ impl Cutter<'_> {
             row_type: node(draft.row_type).id,
             output: draft.output,
             exchange,
+            fragments_out,
+            fragments_in,
             reads: draft.reads,
             writes: draft.writes,
             hosts,

@@ -233,7 +233,7 @@ fn an_exchange_of_rows_is_a_stage_of_its_own_and_reads_what_is_behind_it() -> Te
 fn a_singleton_exchange_has_no_keys() -> TestResult {
     let plan = plan(vec![source(1, PAIR), exchange(2, PAIR, &[], 1), aggregate(3, 2), sink(4, 3)])?;
     assert_eq!(plan.stages[0].exchange, Some(Distribution::Singleton));
-    assert_eq!(plan.to_json()["stages"][0]["exchange"], json!({"keys": []}));
+    assert_eq!(plan.to_json()["stages"][0]["exchange"], json!({"keys": [], "fragments": false}));
     Ok(())
 }
 
@@ -520,6 +520,29 @@ fn only_the_stage_of_a_stateful_node_has_state() -> TestResult {
 }
 
 #[test]
+fn with_unaligned_checkpoints_a_hash_exchange_carries_fragments() -> TestResult {
+    let mut json = request(vec![source(1, PAIR), busy(2, 1), exchange(3, PAIR, &[0], 2), aggregate(4, 3), sink(5, 4)]);
+    for unaligned in [false, true] {
+        json["unaligned"] = json!(unaligned);
+        let response = plan_request(&json, &Engine::default())?.to_json();
+        let (sender, receiver) = (&response["stages"][0], &response["stages"][1]);
+        assert_eq!(sender["exchange"], json!({"keys": [0], "fragments": unaligned}));
+        assert_eq!((&sender["fragmentInput"], &receiver["fragmentInput"]), (&json!(false), &json!(unaligned)));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_singleton_exchange_never_carries_fragments() -> TestResult {
+    let mut json = request(vec![source(1, PAIR), busy(2, 1), exchange(3, PAIR, &[], 2), aggregate(4, 3), sink(5, 4)]);
+    json["unaligned"] = json!(true);
+    let response = plan_request(&json, &Engine::default())?.to_json();
+    assert_eq!(response["stages"][0]["exchange"], json!({"keys": [], "fragments": false}));
+    assert_eq!(response["stages"][1]["fragmentInput"], json!(false));
+    Ok(())
+}
+
+#[test]
 fn a_job_with_checkpoints_keeps_state_and_its_exchange_on_flink() -> TestResult {
     let mut json = request(vec![source(1, PAIR), busy(2, 1), exchange(3, PAIR, &[0], 2), aggregate(4, 3), sink(5, 4)]);
     json["checkpointing"] = json!(true);
@@ -603,7 +626,7 @@ fn the_response_is_what_the_boundary_says() -> TestResult {
     let spec = stage.as_object_mut().and_then(|map| map.remove("spec")).ok_or("no spec")?;
     assert!(spec.is_string());
     let expected = json!({"id": 1, "nodes": [3], "anchor": 3, "inputs": [{"node": 2, "stage": 0}], "rowType": 2,
-        "output": "rows", "exchange": null, "entry": null, "hosts": [], "stateful": true});
+        "output": "rows", "exchange": null, "fragmentInput": false, "entry": null, "hosts": [], "stateful": true});
     assert_eq!(stage, expected);
     let native = json!({"id": 3, "type": "stream-exec-group-aggregate", "description": "group-aggregate 3",
         "native": true, "stage": 1, "reasons": [], "jvmExpressions": []});

@@ -41,6 +41,8 @@ pub struct Graph {
     pub config: Config,
     /// Whether the job takes checkpoints.
     pub checkpointing: bool,
+    /// Whether its checkpoints may be unaligned, at once or after a timeout: they then store records on their way.
+    pub unaligned: bool,
     /// Version of Flink that wrote the plan, where it says so.
     pub flink_version: Option<String>,
     raw: Vec<Value>,
@@ -92,6 +94,8 @@ struct Request {
     config: Option<BTreeMap<String, Value>>,
     #[serde(default)]
     checkpointing: Option<bool>,
+    #[serde(default)]
+    unaligned: Option<bool>,
     nodes: Vec<Box<RawValue>>,
     #[serde(default)]
     edges: Vec<Edge>,
@@ -152,6 +156,7 @@ impl Graph {
             nodes,
             config,
             checkpointing: request.checkpointing.unwrap_or(false),
+            unaligned: request.unaligned.unwrap_or(false),
             flink_version: request.flink_version.and_then(scalar),
             raw,
             index,
