@@ -15,6 +15,7 @@ use streamfusion_plan::node::{AggCall, GroupAggregate};
 use streamfusion_plan::rex::Function;
 use streamfusion_plan::types::{Field, LogicalType, TypeKind};
 use streamfusion_row::Batch;
+use streamfusion_state::{KeyGroups, StateClock, StateContext};
 
 const ROWS: usize = 4096;
 
@@ -77,7 +78,8 @@ fn bench(criterion: &mut Criterion, name: &str, spec: &GroupAggregate, input: &L
     let mut group = criterion.benchmark_group("group_by");
     group.throughput(Throughput::Elements(u64::try_from(ROWS).unwrap()));
     group.warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(3));
-    let mut operator = GroupAgg::try_new(spec, input).unwrap();
+    let context = StateContext { key_groups: KeyGroups::all(128), clock: StateClock::system() };
+    let mut operator = GroupAgg::try_new(spec, input, &context).unwrap();
     // all groups exist before the clock starts
     for batch in batches {
         operator.push(batch.clone()).unwrap();

@@ -118,6 +118,26 @@ pub trait StateSnapshot: Send + Sync {
 /// Sections that are valid in themselves, but not the state of this operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
+    /// State of a key group that another subtask owns.
+    #[error("state of key group {group} came to a subtask that owns the key groups {first} to {last}")]
+    KeyGroup {
+        /// The group.
+        group: u16,
+        /// The first group of this subtask.
+        first: u16,
+        /// The last one.
+        last: u16,
+    },
+    /// A section whose columns are of another version.
+    #[error("section `{section}` has the version {found} where {expected} is expected")]
+    Version {
+        /// Its name.
+        section: String,
+        /// The version it has.
+        found: String,
+        /// The version that is read.
+        expected: &'static str,
+    },
     /// A section is missing, or one too many.
     #[error("section `{section}` is {what}")]
     Section {

@@ -1,31 +1,34 @@
 //! Keyed state: tables of typed values, addressed by slot.
 //!
-//! A keyed operator maps a key to a *slot* once per batch ([`index`]) and keeps its values in tables by slot: one value
-//! per key in a [`PagedVec`], several values per key in a [`MapTable`]. Operators work on values, never on bytes.
+//! A keyed operator has a [`KeyedTable`]: it registers what it keeps per key, maps the keys of a batch to *slots* once, and
+//! works on values by slot, never on bytes. One value per key lies in a [`Column`](column), several in [`entries`].
 //!
-//! Values lie in pages behind shared pointers. A snapshot clones the page directory; the first write to a page that a
-//! snapshot still holds copies that page, so that no checkpoint ever stops the task for longer than that. Keys keep
-//! their Flink hash or the value it follows from, and with it their key group; a snapshot is ordered by key group when it
-//! is encoded, not while rows are processed.
-//!
-//! [`canonical`] is the form in which the state of a key group lies in a savepoint.
+//! Values lie in pages of 64, and a page belongs to one key group ([`Slots`]). A snapshot moves the page directories
+//! ([`paged`]) and touches no page; it is encoded key group by key group, on another thread, by the [`codec`] of each
+//! column. [`canonical`] is the form in which the state of a key group lies in a savepoint.
 #![forbid(unsafe_code)]
 
 pub mod arena;
 pub mod canonical;
+pub mod codec;
+pub mod column;
+pub mod entries;
 pub mod index;
 pub mod keyed;
 pub mod map;
 pub mod paged;
-mod slots;
+pub mod slots;
+pub mod table;
 
-pub use arena::ByteArena;
-pub use index::{BytesKeyIndex, FixedKeyIndex};
+pub use column::{Column, ColumnId};
+pub use entries::{Entries, EntriesId, EntryTable};
 pub use keyed::{KeyGroups, KeyedState, RestoreError, StateClock, StateContext, StateSnapshot};
-pub use map::MapTable;
-pub use paged::{PagedSnapshot, PagedVec};
+pub use map::{MapEntry, MapHash, MapTable};
+pub use paged::Value;
+pub use slots::Slots;
+pub use table::{BatchKeys, KeyLayout, KeyedTable, Touched};
 
-/// State that cannot grow further.
+/// State that cannot take what it is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
     /// More keys, or more entries of keys, than a slot number can tell apart.
@@ -36,6 +39,19 @@ pub enum StateError {
         /// How many there may be.
         limit: u64,
     },
+    /// A key that another subtask owns.
+    #[error("a key of key group {key_group} came to a subtask that owns the key groups {first} to {last}")]
+    Foreign {
+        /// The group of the key.
+        key_group: u16,
+        /// The first group of this subtask.
+        first: u16,
+        /// The last one.
+        last: u16,
+    },
+    /// A fault of an operator.
+    #[error("keys, a column or entries are not those of the table")]
+    Unregistered,
 }
 
 /// Spreads a value over 64 bits, high and low ones alike: the tables take both ends of a hash.

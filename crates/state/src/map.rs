@@ -1,41 +1,59 @@
-//! Several entries per key: Flink's MapState under the slot of a key.
-//!
-//! One hash table holds the entries of all keys; the entries of a key form a list, so that they can be cleared without a
-//! search. Invariants: an entry is in the table and in the list of its slot, or in neither; lists are doubly linked, so
-//! that an entry leaves in constant time.
+//! Flink's MapState under the slot of a key: entries found by a key of their own.
+
+use std::fmt::Debug;
+use std::marker::PhantomData;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as TableEntry;
 
-use crate::paged::PagedVec;
-use crate::slots::{NONE, Slots};
+use crate::entries::{Entries, EntryTable};
+use crate::keyed::KeyGroups;
+use crate::paged::Value;
+use crate::slots::Slots;
 use crate::{StateError, mix};
 
+/// What makes keys of entries the same.
+pub trait MapHash<K>: Debug + Send + 'static {
+    /// Hash of a key; equal for equal keys.
+    fn hash(key: &K) -> u64;
+
+    /// Whether both are the same key.
+    fn same(a: &K, b: &K) -> bool;
+}
+
+/// One entry.
 #[derive(Debug, Clone)]
-struct Entry<K, V> {
-    slot: u32,
-    previous: u32,
-    next: u32,
+pub struct MapEntry<K, V> {
     /// The hash in the table.
     hash: u32,
-    key: K,
-    value: V,
+    /// Its key.
+    pub key: K,
+    /// Its value.
+    pub value: V,
 }
 
-/// Entries `(slot, key) -> value`.
-#[derive(Debug)]
-pub struct MapTable<K, V> {
-    /// A hash of slot and key, and the position of the entry.
-    table: HashTable<(u32, u32)>,
-    entries: PagedVec<Entry<K, V>>,
-    heads: PagedVec<u32>,
-    positions: Slots,
-}
-
-impl<K: Clone + Default, V: Clone + Default> Default for MapTable<K, V> {
-    fn default() -> Self {
-        Self { table: HashTable::new(), entries: PagedVec::new(), heads: PagedVec::new(), positions: Slots::default() }
+impl<K: Value, V: Value> MapEntry<K, V> {
+    /// An entry as it is read back. Its slot enters the hash when it is indexed.
+    pub fn new(key: K, value: V) -> Self {
+        Self { hash: 0, key, value }
     }
+}
+
+impl<K: Value, V: Value> Value for MapEntry<K, V> {
+    #[inline]
+    fn heap_bytes(&self) -> usize {
+        self.key.heap_bytes() + self.value.heap_bytes()
+    }
+}
+
+/// Entries `(slot, key) -> value`; keys are the same where `H` says so.
+#[derive(Debug)]
+pub struct MapTable<K, V, H> {
+    /// A hash of slot and key, and the position of the entry: one hash table has the entries of all slots.
+    index: HashTable<(u32, u32)>,
+    entries: EntryTable<MapEntry<K, V>>,
+    fresh: V,
+    equality: PhantomData<fn() -> H>,
 }
 
 #[inline]
@@ -46,55 +64,43 @@ fn combine(slot: u32, hash: u64) -> u32 {
     short
 }
 
-impl<K: Clone + Default, V: Clone + Default> MapTable<K, V> {
-    /// An empty table.
-    pub fn new() -> Self {
-        Self::default()
+#[inline]
+fn place(entry: &(u32, u32)) -> u64 {
+    mix(u64::from(entry.0))
+}
+
+impl<K: Value, V: Value, H: MapHash<K>> MapTable<K, V, H> {
+    /// An empty table. New entries have the value `fresh`; `no_key` stands where there is no entry.
+    pub fn new(groups: KeyGroups, no_key: K, fresh: V) -> Self {
+        let empty = MapEntry { hash: 0, key: no_key, value: fresh.clone() };
+        Self { index: HashTable::new(), entries: EntryTable::new(groups, empty), fresh, equality: PhantomData }
     }
 
     /// The position of the entry of `slot` whose key hashes to `hash` and satisfies `same`. A missing entry is added with
-    /// the key that `make` returns and a default value. The position is valid until the entry is removed.
+    /// the key that `make` returns and a fresh value. The position is valid until the entry is removed.
     #[inline]
     pub fn find_or_add(
         &mut self,
+        slots: &Slots,
         slot: u32,
         hash: u64,
         same: impl Fn(&K) -> bool,
         make: impl FnOnce() -> K,
     ) -> Result<u32, StateError> {
         let short = combine(slot, hash);
-        let entries = &self.entries;
+        let entries = &mut self.entries;
         let is_entry = |candidate: &(u32, u32)| {
-            candidate.0 == short && {
-                let entry = entries.get(candidate.1);
-                entry.slot == slot && same(&entry.key)
-            }
+            candidate.0 == short && entries.slot(candidate.1) == slot && same(&entries.get(candidate.1).key)
         };
-        match self.table.entry(mix(u64::from(short)), is_entry, |entry| mix(u64::from(entry.0))) {
+        match self.index.entry(place(&(short, 0)), is_entry, place) {
             TableEntry::Occupied(occupied) => Ok(occupied.get().1),
             TableEntry::Vacant(vacant) => {
-                let (position, unused) = self.positions.acquire("entries of keys")?;
-                self.heads.grow(slot as usize + 1, &NONE);
-                let head = std::mem::replace(self.heads.get_mut(slot), position);
-                let entry = Entry { slot, previous: NONE, next: head, hash: short, key: make(), value: V::default() };
-                if unused {
-                    self.entries.push(entry);
-                } else {
-                    *self.entries.get_mut(position) = entry;
-                }
-                if head != NONE {
-                    self.entries.get_mut(head).previous = position;
-                }
+                let entry = MapEntry { hash: short, key: make(), value: self.fresh.clone() };
+                let position = entries.add(slots, slot, entry)?;
                 vacant.insert((short, position));
                 Ok(position)
             }
         }
-    }
-
-    /// The value at `position`, for writing.
-    #[inline]
-    pub fn value_mut(&mut self, position: u32) -> &mut V {
-        &mut self.entries.get_mut(position).value
     }
 
     /// The value at `position`.
@@ -103,56 +109,61 @@ impl<K: Clone + Default, V: Clone + Default> MapTable<K, V> {
         &self.entries.get(position).value
     }
 
-    /// Removes the entry at `position`.
-    pub fn remove(&mut self, position: u32) {
-        let entry = self.entries.get(position);
-        let (slot, previous, next) = (entry.slot, entry.previous, entry.next);
-        if previous == NONE {
-            *self.heads.get_mut(slot) = next;
-        } else {
-            self.entries.get_mut(previous).next = next;
-        }
-        if next != NONE {
-            self.entries.get_mut(next).previous = previous;
-        }
-        self.forget(position);
-    }
-
-    /// Removes all entries of `slot`.
-    pub fn clear(&mut self, slot: u32) {
-        if slot as usize >= self.heads.len() {
-            return;
-        }
-        let mut position = std::mem::replace(self.heads.get_mut(slot), NONE);
-        while position != NONE {
-            let next = self.entries.get(position).next;
-            self.forget(position);
-            position = next;
-        }
-    }
-
-    fn forget(&mut self, position: u32) {
-        let entry = self.entries.get_mut(position);
-        (entry.key, entry.value) = (K::default(), V::default());
-        if let Ok(found) = self.table.find_entry(mix(u64::from(entry.hash)), |entry| entry.1 == position) {
-            found.remove();
-        }
-        self.positions.release(position);
+    /// The value at `position`, for writing what is not on the heap.
+    #[inline]
+    pub fn value_mut(&mut self, position: u32) -> &mut V {
+        &mut self.entries.get_mut(position).value
     }
 
     /// The number of entries.
     pub fn len(&self) -> usize {
-        self.table.len()
+        self.entries.len()
     }
 
     /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
-        self.table.is_empty()
+        self.entries.is_empty()
+    }
+}
+
+impl<K: Value, V: Value, H: MapHash<K>> Entries for MapTable<K, V, H> {
+    type Entry = MapEntry<K, V>;
+
+    fn table(&self) -> &EntryTable<Self::Entry> {
+        &self.entries
     }
 
-    /// Bytes taken, without what keys and values own on the heap.
-    pub fn bytes(&self) -> usize {
-        self.table.allocation_size() + self.entries.bytes() + self.heads.bytes() + self.positions.bytes()
+    fn table_mut(&mut self) -> &mut EntryTable<Self::Entry> {
+        &mut self.entries
+    }
+
+    fn index(&mut self, position: u32) -> bool {
+        let slot = self.entries.slot(position);
+        let short = combine(slot, H::hash(&self.entries.get(position).key));
+        self.entries.get_mut(position).hash = short;
+        let entries = &self.entries;
+        let key = &entries.get(position).key;
+        let is_entry = |other: &(u32, u32)| {
+            other.0 == short && entries.slot(other.1) == slot && H::same(&entries.get(other.1).key, key)
+        };
+        match self.index.entry(place(&(short, 0)), is_entry, place) {
+            TableEntry::Occupied(_) => false,
+            TableEntry::Vacant(vacant) => {
+                vacant.insert((short, position));
+                true
+            }
+        }
+    }
+
+    fn unindex(&mut self, position: u32) {
+        let hash = self.entries.get(position).hash;
+        if let Ok(found) = self.index.find_entry(place(&(hash, 0)), |entry| entry.1 == position) {
+            found.remove();
+        }
+    }
+
+    fn index_bytes(&self) -> usize {
+        self.index.allocation_size()
     }
 }
 
@@ -163,25 +174,46 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::index::FixedKeyIndex;
+
+    #[derive(Debug)]
+    struct Colliding;
+
+    impl MapHash<u64> for Colliding {
+        fn hash(key: &u64) -> u64 {
+            *key % 7
+        }
+
+        fn same(a: &u64, b: &u64) -> bool {
+            a == b
+        }
+    }
+
+    fn fail(error: StateError) -> TestCaseError {
+        TestCaseError::fail(error.to_string())
+    }
 
     proptest! {
         #[test]
-        fn entries_follow_a_sorted_map(steps in prop::collection::vec((0_u32..5, 0_u64..20, 0_u8..8), 0..600)) {
-            let mut table: MapTable<u64, i64> = MapTable::new();
+        fn entries_follow_a_sorted_map(steps in prop::collection::vec((0_u64..5, 0_u64..20, 0_u8..8), 0..600)) {
+            let mut slots = Slots::new(KeyGroups::all(2));
+            let mut keys = FixedKeyIndex::new();
+            let mut table: MapTable<u64, i64, Colliding> = MapTable::new(KeyGroups::all(2), 0, 0);
             let mut model: BTreeMap<(u32, u64), i64> = BTreeMap::new();
-            let hash = |key: &u64| *key % 7;
-            for (slot, key, step) in steps {
-                let found = table.find_or_add(slot, hash(&key), |k| *k == key, || key);
-                let position = found.map_err(|e| TestCaseError::fail(e.to_string()))?;
+            for (key, entry, step) in steps {
+                let slot = keys.find_or_add(&mut slots, key).map_err(fail)?.slot;
+                let found = table.find_or_add(&slots, slot, Colliding::hash(&entry), |k| *k == entry, || entry);
+                let position = found.map_err(fail)?;
                 *table.value_mut(position) += 1;
-                *model.entry((slot, key)).or_default() += 1;
-                prop_assert_eq!(Some(table.value(position)), model.get(&(slot, key)));
+                *model.entry((slot, entry)).or_default() += 1;
+                prop_assert_eq!(Some(table.value(position)), model.get(&(slot, entry)));
+                prop_assert!(!table.index(position), "there already");
                 if step == 0 {
                     table.clear(slot);
                     model.retain(|(other, _), _| *other != slot);
                 } else if step < 3 {
                     table.remove(position);
-                    model.remove(&(slot, key));
+                    model.remove(&(slot, entry));
                 }
                 prop_assert_eq!(table.len(), model.len());
             }

@@ -4,6 +4,10 @@
 
 use std::marker::PhantomData;
 
+use arrow::datatypes::DataType;
+use streamfusion_state::Value;
+use streamfusion_state::codec::{Codec, Mapped, Nullable, Required};
+
 use super::fold::Function;
 use super::native::Native;
 use super::number::{Number, decimal_average};
@@ -12,6 +16,8 @@ use super::number::{Number, decimal_average};
 pub(super) trait Average: Native {
     /// BIGINT for integers, DOUBLE for floats.
     type Sum: Number;
+    /// The Arrow type of a sum.
+    const SUM: DataType;
 
     fn widen(self) -> Self::Sum;
 
@@ -23,6 +29,7 @@ macro_rules! integer_average {
     ($($ty:ty),*) => {$(
         impl Average for $ty {
             type Sum = i64;
+            const SUM: DataType = DataType::Int64;
 
             #[inline]
             fn widen(self) -> i64 {
@@ -43,6 +50,7 @@ macro_rules! float_average {
     ($($ty:ty),*) => {$(
         impl Average for $ty {
             type Sum = f64;
+            const SUM: DataType = DataType::Float64;
 
             #[inline]
             fn widen(self) -> f64 {
@@ -70,10 +78,18 @@ pub(super) struct SumAndCount<S> {
     count: i64,
 }
 
+impl<S: Number> Value for SumAndCount<S> {}
+
 impl<T: Average> Function for Avg<T> {
     type Input = T;
     type Output = T;
     type Accumulator = SumAndCount<T::Sum>;
+
+    fn codec(&self, _output: &DataType) -> impl Codec<SumAndCount<T::Sum>> {
+        let columns = (Required::new("sum", T::SUM), Required::new("count", DataType::Int64));
+        let parts = |value: &SumAndCount<T::Sum>| (value.sum, value.count);
+        Mapped::new(columns, parts, |(sum, count)| Ok(SumAndCount { sum, count }))
+    }
 
     fn create(&self) -> SumAndCount<T::Sum> {
         SumAndCount { sum: T::Sum::default(), count: 0 }
@@ -98,7 +114,7 @@ impl<T: Average> Function for Avg<T> {
 }
 
 /// AVG over decimals. A sum that outgrew 38 digits makes the average NULL for good.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct DecimalAvg {
     pub(super) scale: u32,
     pub(super) result_scale: u32,
@@ -112,14 +128,16 @@ pub(super) struct DecimalAverage {
     average: Option<i128>,
 }
 
+impl Value for DecimalAverage {}
+
 impl DecimalAvg {
     #[inline]
-    fn update(&self, accumulator: &mut DecimalAverage, sum: Option<i128>, count: i64) {
+    fn of(self, sum: Option<i128>, count: i64) -> DecimalAverage {
         let average = match sum {
             Some(sum) if count != 0 => decimal_average(sum, count, self.scale, self.result_scale),
             _ => None,
         };
-        *accumulator = DecimalAverage { sum, count, average };
+        DecimalAverage { sum, count, average }
     }
 }
 
@@ -128,6 +146,15 @@ impl Function for DecimalAvg {
     type Output = i128;
     type Accumulator = DecimalAverage;
 
+    fn codec(&self, _output: &DataType) -> impl Codec<DecimalAverage> {
+        // a scale is at most 38
+        let sum = DataType::Decimal128(38, self.scale as i8);
+        let columns = (Nullable::new("sum", sum), Required::new("count", DataType::Int64));
+        let function = *self;
+        let parts = |value: &DecimalAverage| (value.sum, value.count);
+        Mapped::new(columns, parts, move |(sum, count)| Ok(function.of(sum, count)))
+    }
+
     fn create(&self) -> DecimalAverage {
         DecimalAverage { sum: Some(0), count: 0, average: None }
     }
@@ -135,13 +162,13 @@ impl Function for DecimalAvg {
     #[inline]
     fn accumulate(&self, accumulator: &mut DecimalAverage, value: i128) {
         let sum = accumulator.sum.and_then(|sum| sum.plus(value));
-        self.update(accumulator, sum, accumulator.count + 1);
+        *accumulator = self.of(sum, accumulator.count + 1);
     }
 
     #[inline]
     fn retract(&self, accumulator: &mut DecimalAverage, value: i128) {
         let sum = accumulator.sum.and_then(|sum| sum.minus(value));
-        self.update(accumulator, sum, accumulator.count - 1);
+        *accumulator = self.of(sum, accumulator.count - 1);
     }
 
     #[inline]

@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array};
 use arrow::buffer::ScalarBuffer;
+use arrow::datatypes::DataType;
+use streamfusion_state::KeyedTable;
+use streamfusion_state::codec::{Codec, Required};
 
 use super::fold::{Aggregate, Function};
 use super::native::Presence;
@@ -21,6 +24,10 @@ impl Function for Count {
     type Input = Presence;
     type Output = i64;
     type Accumulator = i64;
+
+    fn codec(&self, _output: &DataType) -> impl Codec<i64> {
+        Required::new("count", DataType::Int64)
+    }
 
     fn create(&self) -> i64 {
         0
@@ -51,6 +58,7 @@ pub(super) struct CountStar {
 impl Aggregate for CountStar {
     fn fold(
         &mut self,
+        _table: &mut KeyedTable,
         rows: &Rows,
         _argument: Option<&ArrayRef>,
         _actions: &[u8],
@@ -60,7 +68,7 @@ impl Aggregate for CountStar {
         self.counts.clear();
         self.counts.extend_from_slice(&rows.counts);
         let mut versions = vec![0_i64; 2 * rows.len()];
-        let steps = versions.rchunks_exact_mut(2).zip(rows.groups.iter().rev()).zip(rows.actions.iter().rev());
+        let steps = versions.rchunks_exact_mut(2).zip(rows.touched.groups.iter().rev()).zip(rows.actions.iter().rev());
         for ((version, group), action) in steps {
             let count = &mut self.counts[*group as usize];
             version[1] = *count;
@@ -77,9 +85,5 @@ impl Aggregate for CountStar {
             *changed |= action & (ACCUMULATE | RETRACT) != 0;
         }
         Ok(Versions::Direct(Arc::new(Int64Array::new(ScalarBuffer::from(versions), None))))
-    }
-
-    fn bytes(&self) -> usize {
-        0
     }
 }

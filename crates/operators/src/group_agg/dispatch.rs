@@ -3,12 +3,13 @@
 use std::marker::PhantomData;
 
 use arrow::datatypes::{DataType, TimeUnit};
+use streamfusion_state::KeyedTable;
 
 use super::avg::{Avg, DecimalAvg};
 use super::count::{Count, CountStar};
-use super::distinct::{Counted, Distinct, Seen};
+use super::distinct::{Counted, Distinct, DistinctKey, ManyCounts, Seen, Shared};
 use super::extremum::{AppendExtremum, RetractExtremum};
-use super::fold::{Aggregate, Folded};
+use super::fold::{Aggregate, Folded, FoldedEntries};
 use super::number::Number;
 use super::position::{AppendPosition, RetractPosition};
 use super::sum::{Sum, Sum0, SumWithRetract};
@@ -34,91 +35,106 @@ macro_rules! with_native {
     };
 }
 
-/// The aggregate of a call, without state.
-pub(super) fn aggregate(call: &Call) -> Result<Box<dyn Aggregate>, OperatorError> {
+/// The aggregate of a call. Its state is registered with `table`, under `name`.
+pub(super) fn aggregate(
+    call: &Call,
+    table: &mut KeyedTable,
+    name: String,
+) -> Result<Box<dyn Aggregate>, OperatorError> {
     let Some(argument) = &call.argument else {
         return Ok(match call.filter {
             None => Box::new(CountStar::default()),
-            Some(_) => Folded::boxed(Count, &call.output),
+            Some(_) => Folded::boxed(Count, call, table, name),
         });
     };
     let ty = &argument.arrow;
     let aggregate = match call.function {
-        FunctionKind::Count => Some(Folded::boxed(Count, &call.output)),
+        FunctionKind::Count => Some(Folded::boxed(Count, call, table, name)),
         FunctionKind::Sum(_) | FunctionKind::Sum0 => match ty {
-            DataType::Int8 => Some(sum::<i8>(call)),
-            DataType::Int16 => Some(sum::<i16>(call)),
-            DataType::Int32 => Some(sum::<i32>(call)),
-            DataType::Int64 => Some(sum::<i64>(call)),
-            DataType::Float32 => Some(sum::<f32>(call)),
-            DataType::Float64 => Some(sum::<f64>(call)),
-            DataType::Decimal128(_, _) => Some(sum::<i128>(call)),
+            DataType::Int8 => Some(sum::<i8>(call, table, name)),
+            DataType::Int16 => Some(sum::<i16>(call, table, name)),
+            DataType::Int32 => Some(sum::<i32>(call, table, name)),
+            DataType::Int64 => Some(sum::<i64>(call, table, name)),
+            DataType::Float32 => Some(sum::<f32>(call, table, name)),
+            DataType::Float64 => Some(sum::<f64>(call, table, name)),
+            DataType::Decimal128(_, _) => Some(sum::<i128>(call, table, name)),
             _ => None,
         },
         FunctionKind::Avg => match ty {
-            DataType::Int8 => Some(Folded::boxed(Avg::<i8>(PhantomData), &call.output)),
-            DataType::Int16 => Some(Folded::boxed(Avg::<i16>(PhantomData), &call.output)),
-            DataType::Int32 => Some(Folded::boxed(Avg::<i32>(PhantomData), &call.output)),
-            DataType::Int64 => Some(Folded::boxed(Avg::<i64>(PhantomData), &call.output)),
-            DataType::Float32 => Some(Folded::boxed(Avg::<f32>(PhantomData), &call.output)),
-            DataType::Float64 => Some(Folded::boxed(Avg::<f64>(PhantomData), &call.output)),
+            DataType::Int8 => Some(Folded::boxed(Avg::<i8>(PhantomData), call, table, name)),
+            DataType::Int16 => Some(Folded::boxed(Avg::<i16>(PhantomData), call, table, name)),
+            DataType::Int32 => Some(Folded::boxed(Avg::<i32>(PhantomData), call, table, name)),
+            DataType::Int64 => Some(Folded::boxed(Avg::<i64>(PhantomData), call, table, name)),
+            DataType::Float32 => Some(Folded::boxed(Avg::<f32>(PhantomData), call, table, name)),
+            DataType::Float64 => Some(Folded::boxed(Avg::<f64>(PhantomData), call, table, name)),
             DataType::Decimal128(_, scale) => {
                 let scale = u32::from(scale.unsigned_abs());
-                Some(Folded::boxed(DecimalAvg { scale, result_scale: scale.max(6) }, &call.output))
+                Some(Folded::boxed(DecimalAvg { scale, result_scale: scale.max(6) }, call, table, name))
             }
             _ => None,
         },
         FunctionKind::Extremum(..) | FunctionKind::Position(..) => match ty {
-            DataType::Utf8 | DataType::Binary => kept::<Bytes>(call),
-            _ => with_native!(ty, kept(call), None),
+            DataType::Utf8 | DataType::Binary => kept::<Bytes>(call, table, name),
+            _ => with_native!(ty, kept(call, table, name), None),
         },
     };
     aggregate.ok_or_else(|| OperatorError::Internal(format!("no aggregate for a column of type {ty}")))
 }
 
-fn sum<T: Number>(call: &Call) -> Box<dyn Aggregate> {
+fn sum<T: Number>(call: &Call, table: &mut KeyedTable, name: String) -> Box<dyn Aggregate> {
     match call.function {
-        FunctionKind::Sum(Retraction::Applied) => Folded::boxed(SumWithRetract::<T>(PhantomData), &call.output),
-        FunctionKind::Sum0 => Folded::boxed(Sum0::<T>(PhantomData), &call.output),
-        _ => Folded::boxed(Sum::<T>(PhantomData), &call.output),
+        FunctionKind::Sum(Retraction::Applied) => Folded::boxed(SumWithRetract::<T>(PhantomData), call, table, name),
+        FunctionKind::Sum0 => Folded::boxed(Sum0::<T>(PhantomData), call, table, name),
+        _ => Folded::boxed(Sum::<T>(PhantomData), call, table, name),
     }
 }
 
-fn kept<V: Value>(call: &Call) -> Option<Box<dyn Aggregate>> {
+fn kept<V: Value>(call: &Call, table: &mut KeyedTable, name: String) -> Option<Box<dyn Aggregate>> {
     let value = PhantomData::<V>;
     Some(match call.function {
         FunctionKind::Extremum(extremum, Retraction::None) => {
-            Folded::boxed(AppendExtremum { extremum, value }, &call.output)
+            Folded::boxed(AppendExtremum { extremum, value }, call, table, name)
         }
         FunctionKind::Extremum(extremum, Retraction::Applied) => {
-            Folded::boxed(RetractExtremum { extremum, value }, &call.output)
+            FoldedEntries::boxed(RetractExtremum { extremum, value }, call, table, name)
         }
         FunctionKind::Position(position, Retraction::None) => {
-            Folded::boxed(AppendPosition { position, value }, &call.output)
+            Folded::boxed(AppendPosition { position, value }, call, table, name)
         }
         FunctionKind::Position(position, Retraction::Applied) => {
-            Folded::boxed(RetractPosition { position, value }, &call.output)
+            FoldedEntries::boxed(RetractPosition { position, value }, call, table, name)
         }
         _ => return None,
     })
 }
 
-/// The distinct table over values of an Arrow type.
-pub(super) fn distinct(ty: &DataType, retraction: Retraction) -> Result<Box<dyn Distinct>, OperatorError> {
-    let unknown = || OperatorError::Internal(format!("no distinct table for a column of type {ty}"));
-    let table = match (retraction, ty) {
-        (Retraction::None, DataType::Utf8) => Some(Seen::<Box<[u8]>>::boxed()),
-        (Retraction::Applied, DataType::Utf8) => Some(Counted::<Box<[u8]>>::boxed()),
-        (Retraction::None, _) => with_native!(ty, seen(), None),
-        (Retraction::Applied, _) => with_native!(ty, counted(), None),
+/// The distinct table over values of one type that calls share. Its state is registered with `table`.
+pub(super) fn distinct(
+    shared: &Shared,
+    retraction: Retraction,
+    table: &mut KeyedTable,
+) -> Result<Box<dyn Distinct>, OperatorError> {
+    let ty = &shared.ty;
+    let distinct = match (retraction, ty) {
+        (Retraction::None, DataType::Utf8) => Some(Seen::<Bytes>::boxed(shared, table)),
+        (Retraction::Applied, DataType::Utf8) => Some(counted_keys::<Bytes>(shared, table)),
+        (Retraction::None, _) => with_native!(ty, seen(shared, table), None),
+        (Retraction::Applied, _) => with_native!(ty, counted(shared, table), None),
     };
-    table.ok_or_else(unknown)
+    distinct.ok_or_else(|| OperatorError::Internal(format!("no distinct table for a column of type {ty}")))
 }
 
-fn seen<T: super::native::Native>() -> Option<Box<dyn Distinct>> {
-    Some(Seen::<T>::boxed())
+fn seen<T: super::native::Native>(shared: &Shared, table: &mut KeyedTable) -> Option<Box<dyn Distinct>> {
+    Some(Seen::<T>::boxed(shared, table))
 }
 
-fn counted<T: super::native::Native>() -> Option<Box<dyn Distinct>> {
-    Some(Counted::<T>::boxed())
+fn counted<T: super::native::Native>(shared: &Shared, table: &mut KeyedTable) -> Option<Box<dyn Distinct>> {
+    Some(counted_keys::<T>(shared, table))
+}
+
+fn counted_keys<K: DistinctKey>(shared: &Shared, table: &mut KeyedTable) -> Box<dyn Distinct> {
+    match shared.calls {
+        1 => Counted::<K, i64>::boxed(shared, table),
+        _ => Counted::<K, ManyCounts>::boxed(shared, table),
+    }
 }

@@ -7,35 +7,45 @@
 //! Follows: DistinctAggCodeGen, Flink 2.2. Differences: none in results; Flink keeps NULLs in its map.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef};
-use arrow::buffer::BooleanBuffer;
-use streamfusion_state::{MapTable, mix};
+use arrow::array::{Array, ArrayRef, Int64Array};
+use arrow::buffer::{BooleanBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, Field};
+use streamfusion_state::canonical::Fault;
+use streamfusion_state::codec::{Codec, Leaf, Mapped, Required, SectionColumns};
+use streamfusion_state::{Entries, EntriesId, KeyedTable, MapEntry, MapHash, MapTable, RestoreError, Value, mix};
 
 use super::native::{Input, Native};
 use super::rows::{ACCUMULATE, EMPTY, RETRACT, Rows};
 use super::value::BytesInput;
+use super::versions::Bytes;
 use crate::OperatorError;
 
 /// Calls that share a table at most: one bit each.
 pub(super) const CALLS_PER_TABLE: usize = 64;
 
-/// A value as key of a distinct table. Equal where Java's `equals` is true.
-pub(super) trait DistinctKey: Clone + Default + Debug + Send + Sync + 'static {
+/// A value as key of a distinct table.
+pub(super) trait DistinctKey: Leaf {
     type Input: Input;
 
-    fn hash(item: <Self::Input as Input>::Item<'_>) -> u64;
+    fn hash_item(item: <Self::Input as Input>::Item<'_>) -> u64;
 
     fn is(&self, item: <Self::Input as Input>::Item<'_>) -> bool;
 
     fn own(item: <Self::Input as Input>::Item<'_>) -> Self;
+
+    fn item(&self) -> <Self::Input as Input>::Item<'_>;
+
+    /// What stands where there is no key.
+    fn nothing() -> Self;
 }
 
 impl<T: Native> DistinctKey for T {
     type Input = T;
 
     #[inline]
-    fn hash(item: T) -> u64 {
+    fn hash_item(item: T) -> u64 {
         Native::hash(item)
     }
 
@@ -48,13 +58,21 @@ impl<T: Native> DistinctKey for T {
     fn own(item: T) -> T {
         item
     }
+
+    fn item(&self) -> T {
+        *self
+    }
+
+    fn nothing() -> T {
+        T::default()
+    }
 }
 
-impl DistinctKey for Box<[u8]> {
+impl DistinctKey for Bytes {
     type Input = BytesInput;
 
     #[inline]
-    fn hash(item: &[u8]) -> u64 {
+    fn hash_item(item: &[u8]) -> u64 {
         let words = item.chunks_exact(8);
         let mut last = [0; 8];
         last[..words.remainder().len()].copy_from_slice(words.remainder());
@@ -72,8 +90,43 @@ impl DistinctKey for Box<[u8]> {
     }
 
     fn own(item: &[u8]) -> Self {
-        Box::from(item)
+        Bytes::from(item)
     }
+
+    fn item(&self) -> &[u8] {
+        self
+    }
+
+    fn nothing() -> Self {
+        Bytes::default()
+    }
+}
+
+/// Keys are the same where Java's `equals` is true.
+#[derive(Debug)]
+pub(super) struct JavaEquals;
+
+impl<K: DistinctKey> MapHash<K> for JavaEquals {
+    fn hash(key: &K) -> u64 {
+        K::hash_item(key.item())
+    }
+
+    fn same(a: &K, b: &K) -> bool {
+        a.is(b.item())
+    }
+}
+
+/// What the calls that share a distinct table have in common.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// Of the section.
+    pub(super) name: String,
+    /// The calls in words.
+    pub(super) definition: String,
+    /// Type of the argument.
+    pub(super) ty: DataType,
+    /// How many calls there are.
+    pub(super) calls: usize,
 }
 
 /// The distinct table of one argument, whatever its type.
@@ -82,36 +135,49 @@ pub(super) trait Distinct: Debug + Send {
     /// less those that change nothing for the call. `filters` are the rows that pass each call's filter.
     fn reduce(
         &mut self,
+        table: &mut KeyedTable,
         rows: &Rows,
         argument: &ArrayRef,
         filters: &[Option<BooleanBuffer>],
         actions: &mut [Vec<u8>],
     ) -> Result<(), OperatorError>;
-
-    /// Bytes of the state.
-    fn bytes(&self) -> usize;
 }
 
-/// Values seen, over rows that insert only.
+/// Values seen, over rows that insert only: one bit per call.
 #[derive(Debug)]
 pub(super) struct Seen<K> {
-    table: MapTable<K, u64>,
+    seen: EntriesId<MapTable<K, u64, JavaEquals>>,
 }
 
 impl<K: DistinctKey> Seen<K> {
-    pub(super) fn boxed() -> Box<dyn Distinct> {
-        Box::new(Self { table: MapTable::new() })
+    /// Registers the table.
+    pub(super) fn boxed(shared: &Shared, table: &mut KeyedTable) -> Box<dyn Distinct> {
+        let columns = (Required::<K>::new("value", shared.ty.clone()), Required::new("seen", DataType::UInt64));
+        let calls = shared.calls;
+        let codec = Mapped::new(columns, parts::<K, u64>, move |(key, seen)| {
+            // a value that no call has seen is not there
+            let known = seen != 0 && seen.checked_shr(u32::try_from(calls).unwrap_or(u32::MAX)).unwrap_or(0) == 0;
+            if known { Ok(MapEntry::new(key, seen)) } else { Err("a value seen by calls that are not there") }
+        });
+        let entries = MapTable::new(table.key_groups(), K::nothing(), 0);
+        Box::new(Self { seen: table.add_entries(&shared.name, Some(shared.definition.clone()), codec, entries) })
     }
+}
+
+fn parts<K: Clone, V: Clone>(entry: &MapEntry<K, V>) -> (K, V) {
+    (entry.key.clone(), entry.value.clone())
 }
 
 impl<K: DistinctKey> Distinct for Seen<K> {
     fn reduce(
         &mut self,
+        table: &mut KeyedTable,
         rows: &Rows,
         argument: &ArrayRef,
         filters: &[Option<BooleanBuffer>],
         actions: &mut [Vec<u8>],
     ) -> Result<(), OperatorError> {
+        let (table, slots) = table.entries(self.seen)?;
         let column = K::Input::column(argument)?;
         let nulls = argument.nulls();
         let without = |action: &u8| action & !ACCUMULATE;
@@ -123,18 +189,18 @@ impl<K: DistinctKey> Distinct for Seen<K> {
         let unfiltered = unfiltered.fold(0, |mask, bit| mask | bit);
         let filtered: Vec<(&BooleanBuffer, u32)> =
             filters.iter().zip(0..).filter_map(|(filter, call)| Some((filter.as_ref()?, call))).collect();
-        for (row, group) in rows.groups.iter().enumerate() {
+        for (row, group) in rows.touched.groups.iter().enumerate() {
             let passed =
                 filtered.iter().fold(unfiltered, |mask, (filter, call)| mask | u64::from(filter.value(row)) << call);
             if passed == 0 || nulls.is_some_and(|nulls| nulls.is_null(row)) {
                 continue;
             }
             let item = K::Input::get(&column, row);
-            let slot = rows.slots[*group as usize];
-            let position = self.table.find_or_add(slot, K::hash(item), |key| key.is(item), || K::own(item))?;
-            let mut new = passed & !*self.table.value(position);
+            let slot = rows.touched.slots[*group as usize];
+            let position = table.find_or_add(slots, slot, K::hash_item(item), |key| key.is(item), || K::own(item))?;
+            let mut new = passed & !*table.value(position);
             if new != 0 {
-                *self.table.value_mut(position) |= new;
+                *table.value_mut(position) |= new;
                 while new != 0 {
                     actions[new.trailing_zeros() as usize][row] |= ACCUMULATE;
                     new &= new - 1;
@@ -143,68 +209,182 @@ impl<K: DistinctKey> Distinct for Seen<K> {
         }
         Ok(())
     }
+}
 
-    fn bytes(&self) -> usize {
-        self.table.bytes()
+/// One count per call. Counts may be negative.
+pub(super) trait Counts: Value {
+    /// All 0, for so many calls.
+    fn zero(calls: usize) -> Self;
+
+    /// Those of the calls.
+    fn as_slice(&self) -> &[i64];
+
+    fn as_mut_slice(&mut self) -> &mut [i64];
+
+    /// From the counts of all calls.
+    fn of(counts: &[i64]) -> Self;
+}
+
+impl Counts for i64 {
+    fn zero(_calls: usize) -> Self {
+        0
+    }
+
+    #[inline]
+    fn as_slice(&self) -> &[i64] {
+        std::slice::from_ref(self)
+    }
+
+    #[inline]
+    fn as_mut_slice(&mut self) -> &mut [i64] {
+        std::slice::from_mut(self)
+    }
+
+    fn of(counts: &[i64]) -> Self {
+        counts.first().copied().unwrap_or_default()
     }
 }
 
-/// Values counted per call, over rows that retract. Counts may be negative.
+/// The counts of several calls.
+#[derive(Debug, Clone)]
+pub(super) struct ManyCounts(Box<[i64]>);
+
+impl Value for ManyCounts {
+    fn heap_bytes(&self) -> usize {
+        self.0.len() * size_of::<i64>()
+    }
+}
+
+impl Counts for ManyCounts {
+    fn zero(calls: usize) -> Self {
+        Self(vec![0; calls].into())
+    }
+
+    #[inline]
+    fn as_slice(&self) -> &[i64] {
+        &self.0
+    }
+
+    #[inline]
+    fn as_mut_slice(&mut self) -> &mut [i64] {
+        &mut self.0
+    }
+
+    fn of(counts: &[i64]) -> Self {
+        Self(counts.into())
+    }
+}
+
+/// A column per call: `count0`, `count1` and so on.
 #[derive(Debug)]
-pub(super) struct Counted<K> {
-    tables: Vec<MapTable<K, i64>>,
+struct CountColumns {
+    calls: usize,
 }
 
-impl<K: DistinctKey> Counted<K> {
-    pub(super) fn boxed() -> Box<dyn Distinct> {
-        Box::new(Self { tables: Vec::new() })
+impl<C: Counts> Codec<C> for CountColumns {
+    type Writer = Vec<Vec<i64>>;
+    type Reader = Vec<ScalarBuffer<i64>>;
+
+    fn fields(&self, prefix: &str, out: &mut Vec<Field>) {
+        out.extend((0..self.calls).map(|call| Field::new(count_name(prefix, call), DataType::Int64, false)));
+    }
+
+    fn writer(&self, rows: usize) -> Self::Writer {
+        vec![Vec::with_capacity(rows); self.calls]
+    }
+
+    #[inline]
+    fn write(&self, writer: &mut Self::Writer, value: &C) {
+        for (column, count) in writer.iter_mut().zip(value.as_slice()) {
+            column.push(*count);
+        }
+    }
+
+    fn finish(&self, writer: Self::Writer, out: &mut Vec<ArrayRef>) -> Result<(), Fault> {
+        out.extend(writer.into_iter().map(|counts| Arc::new(Int64Array::from(counts)) as ArrayRef));
+        Ok(())
+    }
+
+    fn reader(&self, prefix: &str, columns: &mut SectionColumns<'_>) -> Result<Self::Reader, RestoreError> {
+        let column = |call| {
+            let name = count_name(prefix, call);
+            columns.required::<i64>(&name, &DataType::Int64)
+        };
+        (0..self.calls).map(column).collect()
+    }
+
+    fn read(&self, reader: &Self::Reader, row: usize) -> Result<C, &'static str> {
+        let counts = reader.iter().map(|counts| counts[row]).collect::<Vec<_>>();
+        if counts.iter().all(|count| *count == 0) { Err("a value that no call counts") } else { Ok(C::of(&counts)) }
     }
 }
 
-impl<K: DistinctKey> Distinct for Counted<K> {
+fn count_name(prefix: &str, call: usize) -> String {
+    if prefix.is_empty() { format!("count{call}") } else { format!("{prefix}.count{call}") }
+}
+
+/// Values counted per call, over rows that retract.
+#[derive(Debug)]
+pub(super) struct Counted<K, C> {
+    counts: EntriesId<MapTable<K, C, JavaEquals>>,
+}
+
+impl<K: DistinctKey, C: Counts> Counted<K, C> {
+    /// Registers the table.
+    pub(super) fn boxed(shared: &Shared, table: &mut KeyedTable) -> Box<dyn Distinct> {
+        let columns = (Required::<K>::new("value", shared.ty.clone()), CountColumns { calls: shared.calls });
+        let codec = Mapped::new(columns, parts::<K, C>, |(key, counts)| Ok(MapEntry::new(key, counts)));
+        let entries = MapTable::new(table.key_groups(), K::nothing(), C::zero(shared.calls));
+        Box::new(Self { counts: table.add_entries(&shared.name, Some(shared.definition.clone()), codec, entries) })
+    }
+}
+
+impl<K: DistinctKey, C: Counts> Distinct for Counted<K, C> {
     fn reduce(
         &mut self,
+        table: &mut KeyedTable,
         rows: &Rows,
         argument: &ArrayRef,
         filters: &[Option<BooleanBuffer>],
         actions: &mut [Vec<u8>],
     ) -> Result<(), OperatorError> {
+        let (table, slots) = table.entries(self.counts)?;
         let column = K::Input::column(argument)?;
         let nulls = argument.nulls();
-        self.tables.resize_with(filters.len(), MapTable::new);
-        for ((table, filter), actions) in self.tables.iter_mut().zip(filters).zip(actions) {
+        for actions in actions.iter_mut() {
             actions.clear();
-            for (row, (group, action)) in rows.groups.iter().zip(&rows.actions).enumerate() {
-                let slot = rows.slots[*group as usize];
-                let mut left = action & !(ACCUMULATE | RETRACT);
-                let counts = action & (ACCUMULATE | RETRACT) != 0
-                    && filter.as_ref().is_none_or(|filter| filter.value(row))
-                    && nulls.is_none_or(|nulls| nulls.is_valid(row));
-                if counts {
-                    let item = K::Input::get(&column, row);
-                    let position = table.find_or_add(slot, K::hash(item), |key| key.is(item), || K::own(item))?;
-                    let count = table.value_mut(position);
+            actions.extend(rows.actions.iter().map(|action| action & !(ACCUMULATE | RETRACT)));
+        }
+        let passes = |row: usize| filters.iter().any(|filter| filter.as_ref().is_none_or(|filter| filter.value(row)));
+        for (row, (group, action)) in rows.touched.groups.iter().zip(&rows.actions).enumerate() {
+            let slot = rows.touched.slots[*group as usize];
+            let counts =
+                action & (ACCUMULATE | RETRACT) != 0 && nulls.is_none_or(|nulls| nulls.is_valid(row)) && passes(row);
+            if counts {
+                let item = K::Input::get(&column, row);
+                let position =
+                    table.find_or_add(slots, slot, K::hash_item(item), |key| key.is(item), || K::own(item))?;
+                let counts = table.value_mut(position).as_mut_slice();
+                for ((count, filter), actions) in counts.iter_mut().zip(filters).zip(actions.iter_mut()) {
+                    if filter.as_ref().is_some_and(|filter| !filter.value(row)) {
+                        continue;
+                    }
                     if action & ACCUMULATE != 0 {
                         *count += 1;
-                        left |= if *count == 1 { ACCUMULATE } else { 0 };
+                        actions[row] |= if *count == 1 { ACCUMULATE } else { 0 };
                     } else {
                         *count -= 1;
-                        left |= if *count == 0 { RETRACT } else { 0 };
-                    }
-                    if *count == 0 {
-                        table.remove(position);
+                        actions[row] |= if *count == 0 { RETRACT } else { 0 };
                     }
                 }
-                if action & EMPTY != 0 {
-                    table.clear(slot);
+                if counts.iter().all(|count| *count == 0) {
+                    table.remove(position);
                 }
-                actions.push(left);
+            }
+            if action & EMPTY != 0 {
+                table.clear(slot);
             }
         }
         Ok(())
-    }
-
-    fn bytes(&self) -> usize {
-        self.tables.iter().map(MapTable::bytes).sum()
     }
 }

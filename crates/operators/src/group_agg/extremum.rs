@@ -11,9 +11,12 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
-use super::fold::Function;
+use arrow::datatypes::DataType;
+use streamfusion_state::codec::{Codec, Mapped, Nullable, Required};
+use streamfusion_state::{Entries, EntryTable, KeyedTable, StateError, Value as Stored};
+
+use super::fold::{EntryFunction, Function, Place};
 use super::native::Input;
 use super::value::Value;
 
@@ -47,6 +50,10 @@ impl<V: Value> Function for AppendExtremum<V> {
     type Output = V;
     type Accumulator = Option<V>;
 
+    fn codec(&self, output: &DataType) -> impl Codec<Option<V>> {
+        Nullable::new("value", output.clone())
+    }
+
     fn create(&self) -> Option<V> {
         None
     }
@@ -74,79 +81,159 @@ pub(super) struct RetractExtremum<V> {
     pub(super) value: PhantomData<V>,
 }
 
-/// The current value, how many values have a positive count, and the counts that are not 0.
+/// The current value, and how many values have a positive count.
 #[derive(Debug, Clone)]
-pub(super) struct CountedValues<V: Value> {
-    current: Option<V>,
+pub(super) struct Current<V> {
+    value: Option<V>,
     positive: i64,
-    counts: Option<Arc<BTreeMap<V::Key, i64>>>,
 }
 
-impl<V: Value> RetractExtremum<V> {
-    /// Replaces the current value by the best one left.
-    fn renew(&self, accumulator: &mut CountedValues<V>) {
-        let best = accumulator.counts.as_ref().and_then(|counts| match self.extremum {
-            Extremum::Min => counts.first_key_value(),
-            Extremum::Max => counts.last_key_value(),
-        });
-        accumulator.current = best.map(|(key, _)| V::of_key(key));
+impl<V: Value> Stored for Current<V> {
+    fn heap_bytes(&self) -> usize {
+        self.value.heap_bytes()
     }
 }
 
-/// Adds `change` to the count of `value` and returns it; a count of 0 is not kept.
-fn count<V: Value>(accumulator: &mut CountedValues<V>, value: <V::Input as Input>::Item<'_>, change: i64) -> i64 {
-    let counts = Arc::make_mut(accumulator.counts.get_or_insert_default());
-    let count = match V::find(counts, value) {
-        Some(count) => {
-            *count += change;
-            *count
-        }
-        None => {
-            counts.insert(V::own(value).key(), change);
-            change
-        }
-    };
-    if count == 0 {
-        counts.remove(&V::own(value).key());
-    }
-    count
+/// The counts that are not 0, by value, and per group in order.
+#[derive(Debug)]
+pub(super) struct SortedCounts<V: Value> {
+    counts: EntryTable<(V, i64)>,
+    /// Per slot: positions by value.
+    sorted: Vec<BTreeMap<V::Key, u32>>,
 }
 
-impl<V: Value> Function for RetractExtremum<V> {
+impl<V: Value> Entries for SortedCounts<V> {
+    type Entry = (V, i64);
+
+    fn table(&self) -> &EntryTable<(V, i64)> {
+        &self.counts
+    }
+
+    fn table_mut(&mut self) -> &mut EntryTable<(V, i64)> {
+        &mut self.counts
+    }
+
+    fn index(&mut self, position: u32) -> bool {
+        let (value, count) = self.counts.get(position);
+        let (key, count) = (value.key(), *count);
+        let sorted = of_slot(&mut self.sorted, self.counts.slot(position));
+        count != 0 && sorted.insert(key, position).is_none()
+    }
+
+    fn unindex(&mut self, position: u32) {
+        let key = self.counts.get(position).0.key();
+        of_slot(&mut self.sorted, self.counts.slot(position)).remove(&key);
+    }
+
+    fn index_bytes(&self) -> usize {
+        self.sorted.capacity() * size_of::<BTreeMap<V::Key, u32>>()
+            + self.counts.len() * NODE_SLACK * (size_of::<V::Key>() + size_of::<u32>())
+    }
+}
+
+/// How much of the room in the nodes of a sorted map is not used: less than half.
+pub(super) const NODE_SLACK: usize = 2;
+
+/// What is kept for a slot.
+pub(super) fn of_slot<M: Default>(by_slot: &mut Vec<M>, slot: u32) -> &mut M {
+    if slot as usize >= by_slot.len() {
+        by_slot.resize_with(slot as usize + 1, M::default);
+    }
+    &mut by_slot[slot as usize]
+}
+
+impl<V: Value> SortedCounts<V> {
+    /// Adds `change` to the count of `value` and returns it; a count of 0 is not kept.
+    fn count(place: Place<'_, Self>, value: <V::Input as Input>::Item<'_>, change: i64) -> Result<i64, StateError> {
+        let Place { entries, slots, slot } = place;
+        let Some(position) = V::find(of_slot(&mut entries.sorted, slot), value).copied() else {
+            let position = entries.counts.add(slots, slot, (V::own(value), change))?;
+            entries.index(position);
+            return Ok(change);
+        };
+        let count = &mut entries.counts.get_mut(position).1;
+        *count += change;
+        let count = *count;
+        if count == 0 {
+            entries.remove(position);
+        }
+        Ok(count)
+    }
+
+    /// The least or greatest value of a slot.
+    fn best(&mut self, slot: u32, extremum: Extremum) -> Option<V> {
+        let sorted = of_slot(&mut self.sorted, slot);
+        let best = match extremum {
+            Extremum::Min => sorted.first_key_value(),
+            Extremum::Max => sorted.last_key_value(),
+        };
+        best.map(|(key, _)| V::of_key(key))
+    }
+}
+
+impl<V: Value> EntryFunction for RetractExtremum<V> {
     type Input = V::Input;
     type Output = V;
-    type Accumulator = CountedValues<V>;
+    type Accumulator = Current<V>;
+    type Entries = SortedCounts<V>;
 
-    fn create(&self) -> CountedValues<V> {
-        CountedValues { current: None, positive: 0, counts: None }
+    fn codec(&self, output: &DataType) -> impl Codec<Current<V>> {
+        let columns = (Nullable::new("value", output.clone()), Required::new("positive", DataType::Int64));
+        let parts = |current: &Current<V>| (current.value.clone(), current.positive);
+        Mapped::new(columns, parts, |(value, positive)| Ok(Current { value, positive }))
     }
 
-    fn accumulate(&self, accumulator: &mut CountedValues<V>, value: <V::Input as Input>::Item<'_>) {
-        let replaces = match &accumulator.current {
-            Some(current) => accumulator.positive == 0 || V::compare(value, current) == self.extremum.better(),
+    fn entry_codec(&self, output: &DataType) -> impl Codec<(V, i64)> {
+        (Required::new("value", output.clone()), Required::new("count", DataType::Int64))
+    }
+
+    fn entries(&self, table: &KeyedTable) -> SortedCounts<V> {
+        SortedCounts { counts: EntryTable::new(table.key_groups(), (V::nothing(), 0)), sorted: Vec::new() }
+    }
+
+    fn create(&self) -> Current<V> {
+        Current { value: None, positive: 0 }
+    }
+
+    fn accumulate(
+        &self,
+        current: &mut Current<V>,
+        place: Place<'_, SortedCounts<V>>,
+        value: <V::Input as Input>::Item<'_>,
+    ) -> Result<(), StateError> {
+        let replaces = match &current.value {
+            Some(other) => current.positive == 0 || V::compare(value, other) == self.extremum.better(),
             None => true,
         };
         if replaces {
-            accumulator.current = Some(V::own(value));
+            current.value = Some(V::own(value));
         }
-        if count(accumulator, value, 1) == 1 {
-            accumulator.positive += 1;
+        if SortedCounts::count(place, value, 1)? == 1 {
+            current.positive += 1;
         }
+        Ok(())
     }
 
-    fn retract(&self, accumulator: &mut CountedValues<V>, value: <V::Input as Input>::Item<'_>) {
-        if count(accumulator, value, -1) != 0 {
-            return;
+    fn retract(
+        &self,
+        current: &mut Current<V>,
+        place: Place<'_, SortedCounts<V>>,
+        value: <V::Input as Input>::Item<'_>,
+    ) -> Result<(), StateError> {
+        let Place { entries, slots, slot } = place;
+        if SortedCounts::count(Place { entries: &mut *entries, slots, slot }, value, -1)? != 0 {
+            return Ok(());
         }
-        accumulator.positive -= 1;
-        if accumulator.positive == 0 {
-            accumulator.current = None;
-        } else if accumulator.current.as_ref().is_some_and(|current| V::compare(value, current).is_eq()) {
-            self.renew(accumulator);
+        current.positive -= 1;
+        if current.positive == 0 {
+            current.value = None;
+        } else if current.value.as_ref().is_some_and(|current| V::compare(value, current).is_eq()) {
+            current.value = entries.best(slot, self.extremum);
         }
+        Ok(())
     }
 
-    fn value(&self, accumulator: &CountedValues<V>) -> Option<V> {
-        accumulator.current.clone().filter(|_| accumulator.positive > 0)
+    fn value(&self, current: &Current<V>) -> Option<V> {
+        current.value.clone().filter(|_| current.positive > 0)
     }
 }

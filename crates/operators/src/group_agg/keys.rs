@@ -1,36 +1,35 @@
-//! From the grouping columns of a batch to groups: one lookup per row.
+//! From the grouping columns of a batch to the keys of a table.
 
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::{DataType, Int32Type, Int64Type, TimeUnit};
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::DataType;
 use streamfusion_plan::Reason;
-use streamfusion_plan::types::LogicalType;
+use streamfusion_plan::types::{LogicalType, TypeKind};
 use streamfusion_row::Batch;
 use streamfusion_row::binary::{KeyEncoder, KeyRows};
-use streamfusion_state::index::Found;
-use streamfusion_state::{BytesKeyIndex, FixedKeyIndex, StateError};
+use streamfusion_row::types::NANO_TIMESTAMP;
+use streamfusion_state::table::fixed_key_bits;
+use streamfusion_state::{BatchKeys, KeyLayout, KeyedTable};
 
-use super::native::Native;
 use super::rows::Rows;
 use crate::OperatorError;
 
-/// The groups that exist, by their grouping columns.
+/// The grouping columns, and how keys are made of them.
 #[derive(Debug)]
 pub(super) struct Keys {
     columns: Vec<usize>,
-    index: Index,
-    /// Per slot: the batch that touched it last and its group there.
-    stamps: Vec<(u32, u32)>,
-    batch: u32,
+    form: Form,
+    /// The forms of the fields, in words.
+    types: String,
 }
 
 #[derive(Debug)]
-enum Index {
-    /// No grouping column: one group, slot 0.
+enum Form {
+    /// No grouping column: one group.
     Global,
     /// One column of at most 8 bytes.
-    Fixed { ty: DataType, index: FixedKeyIndex, bits: Vec<u64> },
+    Fixed { ty: DataType, bits: Vec<u64> },
     /// Anything else, by its BinaryRow.
-    Bytes { encoder: KeyEncoder, index: BytesKeyIndex, rows: KeyRows, hashes: Vec<i32> },
+    Bytes { encoder: KeyEncoder, rows: KeyRows },
 }
 
 /// Whether keys of this type are told apart by 8 bytes.
@@ -42,17 +41,35 @@ fn is_fixed(ty: &DataType) -> bool {
     }
 }
 
+/// The form of a key field, in words: fields alike in it have the same bytes.
+fn describe(ty: &LogicalType, arrow: &DataType) -> String {
+    match arrow {
+        nanos if *nanos == NANO_TIMESTAMP && !matches!(ty.kind, TypeKind::Decimal { .. }) => "Timestamp(ns)".to_owned(),
+        _ => arrow.to_string(),
+    }
+}
+
 impl Keys {
-    /// No groups yet. `columns` are the grouping columns of the input; `types` and `arrow` are theirs. A type that cannot
-    /// be a key is a reason.
+    /// `columns` are the grouping columns of the input; `types` and `arrow` are theirs. A type that cannot be a key is a
+    /// reason.
     pub(super) fn try_new(columns: &[usize], types: &[LogicalType], arrow: &[DataType]) -> Result<Self, Reason> {
         let encoder = KeyEncoder::try_new(types)?;
-        let index = match arrow {
-            [] => Index::Global,
-            [ty] if is_fixed(ty) => Index::Fixed { ty: ty.clone(), index: FixedKeyIndex::new(), bits: Vec::new() },
-            _ => Index::Bytes { encoder, index: BytesKeyIndex::new(), rows: KeyRows::new(), hashes: Vec::new() },
+        let form = match arrow {
+            [] => Form::Global,
+            [ty] if is_fixed(ty) => Form::Fixed { ty: ty.clone(), bits: Vec::new() },
+            _ => Form::Bytes { encoder, rows: KeyRows::new() },
         };
-        Ok(Self { columns: columns.to_vec(), index, stamps: Vec::new(), batch: 0 })
+        let types = types.iter().zip(arrow).map(|(ty, arrow)| describe(ty, arrow)).collect::<Vec<_>>().join(", ");
+        Ok(Self { columns: columns.to_vec(), form, types })
+    }
+
+    /// How keys look in the table.
+    pub(super) fn layout(&self) -> KeyLayout {
+        match &self.form {
+            Form::Global => KeyLayout::Single,
+            Form::Fixed { ty, .. } => KeyLayout::Fixed(ty.clone()),
+            Form::Bytes { .. } => KeyLayout::Bytes(self.types.clone()),
+        }
     }
 
     /// The grouping columns of a batch.
@@ -67,136 +84,30 @@ impl Keys {
             .collect()
     }
 
-    /// Numbers the groups of the rows: fills in `groups`, `slots` and `slot_bound`. `columns` are the grouping columns.
-    pub(super) fn assign(
+    /// Loads the groups of the rows: fills in [`Rows::touched`]. `columns` are the grouping columns.
+    pub(super) fn load(
         &mut self,
         columns: &[ArrayRef],
         num_rows: usize,
+        table: &mut KeyedTable,
         rows: &mut Rows,
     ) -> Result<(), OperatorError> {
-        rows.groups.clear();
-        rows.slots.clear();
-        self.batch = match self.batch.checked_add(1) {
-            Some(batch) => batch,
-            None => {
-                self.stamps.clear();
-                1
-            }
-        };
-        let mut numbering = Numbering { stamps: &mut self.stamps, batch: self.batch, rows };
-        match (&mut self.index, columns) {
-            (Index::Global, _) => {
-                rows.groups.resize(num_rows, 0);
-                rows.slots.push(0);
-                rows.slot_bound = 1;
-            }
-            (Index::Fixed { ty, index, bits }, [column]) => {
-                if column.data_type() != ty {
+        let keys = match (&mut self.form, columns) {
+            (Form::Global, _) => BatchKeys::Single(num_rows),
+            (Form::Fixed { ty, bits }, [column]) => {
+                if column.data_type() != ty || !fixed_key_bits(column, bits) {
                     return Err(OperatorError::Input(format!("a key of type {}, not {ty}", column.data_type())));
                 }
-                key_bits(column, bits)?;
-                match column.nulls().filter(|nulls| nulls.null_count() > 0) {
-                    None => {
-                        for key in bits.iter() {
-                            numbering.add(index.find_or_add(*key)?);
-                        }
-                    }
-                    Some(nulls) => {
-                        for (key, valid) in bits.iter().zip(nulls) {
-                            numbering.add(if valid { index.find_or_add(*key)? } else { index.find_or_add_null()? });
-                        }
-                    }
-                }
-                rows.slot_bound = index.bound();
+                BatchKeys::Fixed(bits, column.nulls())
             }
-            (Index::Bytes { encoder, index, rows: keys, hashes }, _) => {
+            (Form::Bytes { encoder, rows: keys }, _) => {
                 encoder.encode(columns, num_rows, keys)?;
-                hashes.clear();
-                hashes.extend(keys.iter().map(streamfusion_row::hash::hash_bytes_by_words));
-                for (key, hash) in keys.iter().zip(hashes.iter()) {
-                    numbering.add(index.find_or_add(key, hash.cast_unsigned())?);
-                }
-                rows.slot_bound = index.bound();
+                BatchKeys::Bytes(keys)
             }
-            (Index::Fixed { .. }, _) => {
+            (Form::Fixed { .. }, _) => {
                 return Err(OperatorError::Internal("a key of one column without its column".to_owned()));
             }
-        }
-        Ok(())
-    }
-
-    /// Forgets the group in `slot`.
-    pub(super) fn remove(&mut self, slot: u32) -> Result<(), StateError> {
-        match &mut self.index {
-            Index::Global => Ok(()),
-            Index::Fixed { index, .. } => {
-                index.remove(slot);
-                Ok(())
-            }
-            Index::Bytes { index, .. } => index.remove(slot),
-        }
-    }
-
-    /// Bytes of the index.
-    pub(super) fn bytes(&self) -> usize {
-        let index = match &self.index {
-            Index::Global => 0,
-            Index::Fixed { index, .. } => index.bytes(),
-            Index::Bytes { index, .. } => index.bytes(),
         };
-        index + self.stamps.capacity() * size_of::<(u32, u32)>()
+        Ok(table.load(keys, &mut rows.touched)?)
     }
-}
-
-/// Numbers slots in first-touch order.
-struct Numbering<'a> {
-    stamps: &'a mut Vec<(u32, u32)>,
-    batch: u32,
-    rows: &'a mut Rows,
-}
-
-impl Numbering<'_> {
-    #[inline]
-    fn add(&mut self, found: Found) {
-        let slot = found.slot as usize;
-        if slot >= self.stamps.len() {
-            self.stamps.resize(slot + 1, (0, 0));
-        }
-        let stamp = &mut self.stamps[slot];
-        if stamp.0 != self.batch {
-            // no more groups than rows, which are counted in 31 bits
-            *stamp = (self.batch, self.rows.slots.len() as u32);
-            self.rows.slots.push(found.slot);
-        }
-        self.rows.groups.push(stamp.1);
-    }
-}
-
-/// The values of a column of at most 8 bytes, bit by bit. Values of NULLs are arbitrary.
-fn key_bits(column: &ArrayRef, bits: &mut Vec<u64>) -> Result<(), OperatorError> {
-    bits.clear();
-    match column.data_type() {
-        DataType::Boolean => bits.extend(bool::values(column)?.iter().map(|v| u64::from(*v))),
-        DataType::Int8 => bits.extend(i8::values(column)?.iter().map(|v| u64::from(v.cast_unsigned()))),
-        DataType::Int16 => bits.extend(i16::values(column)?.iter().map(|v| u64::from(v.cast_unsigned()))),
-        DataType::Int32 => {
-            bits.extend(column.as_primitive::<Int32Type>().values().iter().map(|v| u64::from(v.cast_unsigned())));
-        }
-        DataType::Date32 | DataType::Time32(_) => {
-            bits.extend(i32::values(column)?.iter().map(|v| u64::from(v.cast_unsigned())));
-        }
-        DataType::Int64 => {
-            bits.extend(column.as_primitive::<Int64Type>().values().iter().map(|v| v.cast_unsigned()));
-        }
-        DataType::Timestamp(TimeUnit::Millisecond, _) => {
-            bits.extend(i64::values(column)?.iter().map(|v| v.cast_unsigned()));
-        }
-        DataType::Float32 => bits.extend(f32::values(column)?.iter().map(|v| u64::from(v.to_bits()))),
-        DataType::Float64 => bits.extend(f64::values(column)?.iter().map(|v| v.to_bits())),
-        DataType::Decimal128(_, _) => {
-            bits.extend(i128::values(column)?.iter().map(|v| *v as u64)); // at most 18 digits
-        }
-        other => return Err(OperatorError::Internal(format!("a key of type {other} is not of fixed width"))),
-    }
-    Ok(())
 }

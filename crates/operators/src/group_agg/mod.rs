@@ -28,19 +28,25 @@ mod versions;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::DataType;
 use streamfusion_plan::Reason;
 use streamfusion_plan::node::GroupAggregate;
 use streamfusion_plan::types::LogicalType;
 use streamfusion_row::Batch;
-use streamfusion_state::PagedVec;
+use streamfusion_state::canonical::Sections;
+use streamfusion_state::codec::{Mapped, Required};
+use streamfusion_state::{ColumnId, KeyedState, KeyedTable, RestoreError, StateContext, StateSnapshot};
 
-use self::distinct::{CALLS_PER_TABLE, Distinct};
+use self::distinct::{CALLS_PER_TABLE, Distinct, Shared};
 use self::fold::Aggregate;
 use self::keys::Keys;
 use self::output::{Changelog, UpdateBefore};
 use self::rows::{ACCUMULATE, RETRACT, Rows};
 use self::support::{Call, Retraction};
 use crate::{Operator, OperatorError};
+
+/// Name of the table, and of its main section.
+const TABLE: &str = "groups";
 
 /// Whether [`GroupAgg`] computes this aggregate over rows of `input` exactly as Flink does.
 pub fn supports(spec: &GroupAggregate, input: &LogicalType) -> Result<(), Reason> {
@@ -51,8 +57,9 @@ pub fn supports(spec: &GroupAggregate, input: &LogicalType) -> Result<(), Reason
 #[derive(Debug)]
 pub struct GroupAgg {
     keys: Keys,
-    /// Records per group, by slot; 0 for a slot that is not in use. Flink's COUNT(*), inserted where a plan has none.
-    counts: PagedVec<i64>,
+    table: KeyedTable,
+    /// Records per group, at least 1 between batches. Flink's COUNT(*), inserted where a plan has none.
+    records: ColumnId<i64>,
     calls: Vec<CallState>,
     distincts: Vec<DistinctState>,
     retraction: Retraction,
@@ -75,25 +82,33 @@ struct CallState {
 struct DistinctState {
     column: usize,
     calls: Vec<usize>,
-    table: Box<dyn Distinct>,
+    values: Box<dyn Distinct>,
 }
 
 impl GroupAgg {
     /// An aggregate with empty state for rows of the type `input`.
     ///
     /// Errors if [`supports`] refuses the aggregate.
-    pub fn try_new(spec: &GroupAggregate, input: &LogicalType) -> Result<Self, OperatorError> {
+    pub fn try_new(spec: &GroupAggregate, input: &LogicalType, context: &StateContext) -> Result<Self, OperatorError> {
         let resolved = support::resolve(spec, input).map_err(|reason| OperatorError::Internal(reason.to_string()))?;
-        let calls = resolved
-            .calls
-            .into_iter()
-            .map(|call| Ok(CallState { aggregate: dispatch::aggregate(&call)?, call, actions: Vec::new() }))
-            .collect::<Result<Vec<_>, OperatorError>>()?;
+        let mut table = KeyedTable::new(TABLE, resolved.keys.layout(), context);
+        let codec = Mapped::new(
+            Required::new("", DataType::Int64),
+            |records: &i64| *records,
+            |records| if records > 0 { Ok(records) } else { Err("a group without records") },
+        );
+        let records = table.add_column("records", None, codec, 0);
+        let mut calls = Vec::with_capacity(resolved.calls.len());
+        for (number, call) in resolved.calls.into_iter().enumerate() {
+            let aggregate = dispatch::aggregate(&call, &mut table, format!("call{number}"))?;
+            calls.push(CallState { call, aggregate, actions: Vec::new() });
+        }
         let retraction = if spec.need_retraction { Retraction::Applied } else { Retraction::None };
         Ok(Self {
             keys: resolved.keys,
-            counts: PagedVec::new(),
-            distincts: share_distinct_tables(&calls, retraction)?,
+            records,
+            distincts: share_distinct_tables(&calls, retraction, &mut table)?,
+            table,
             calls,
             retraction,
             update_before: if spec.generate_update_before { UpdateBefore::Emit } else { UpdateBefore::Omit },
@@ -101,13 +116,6 @@ impl GroupAgg {
             changed: Vec::new(),
             changelog: None,
         })
-    }
-
-    /// Bytes that the state of this operator takes, without strings and sorted maps that aggregates own.
-    pub fn state_bytes(&self) -> usize {
-        let calls: usize = self.calls.iter().map(|state| state.aggregate.bytes()).sum();
-        let distincts: usize = self.distincts.iter().map(|distinct| distinct.table.bytes()).sum();
-        self.keys.bytes() + self.counts.bytes() + calls + distincts
     }
 
     /// Decides what each row does for the calls with a filter or DISTINCT.
@@ -134,7 +142,13 @@ impl GroupAgg {
                 .collect::<Result<Vec<_>, _>>()?;
             let mut actions: Vec<Vec<u8>> =
                 distinct.calls.iter().map(|call| std::mem::take(&mut calls[*call].actions)).collect();
-            distinct.table.reduce(&self.rows, column(batch, distinct.column)?, &filters, &mut actions)?;
+            distinct.values.reduce(
+                &mut self.table,
+                &self.rows,
+                column(batch, distinct.column)?,
+                &filters,
+                &mut actions,
+            )?;
             for (call, actions) in distinct.calls.iter().zip(actions) {
                 calls[*call].actions = actions;
             }
@@ -143,14 +157,36 @@ impl GroupAgg {
     }
 
     /// Writes the record counts back and forgets the groups that are gone.
-    fn commit_counts(&mut self) -> Result<(), OperatorError> {
-        for (slot, count) in self.rows.slots.iter().zip(&self.rows.counts) {
-            *self.counts.get_mut(*slot) = *count;
+    fn commit(&mut self) -> Result<(), OperatorError> {
+        let records = self.table.column(self.records)?;
+        for (slot, count) in self.rows.touched.slots.iter().zip(&self.rows.counts) {
+            records.set(*slot, *count);
+        }
+        self.table.commit(&self.rows.touched.slots);
+        for (slot, count) in self.rows.touched.slots.iter().zip(&self.rows.counts) {
             if *count == 0 {
-                self.keys.remove(*slot)?;
+                self.table.remove(*slot)?;
             }
         }
         Ok(())
+    }
+}
+
+impl KeyedState for GroupAgg {
+    fn table(&self) -> &'static str {
+        TABLE
+    }
+
+    fn snapshot(&mut self) -> Box<dyn StateSnapshot> {
+        self.table.snapshot()
+    }
+
+    fn restore(&mut self, sections: &Sections) -> Result<(), RestoreError> {
+        self.table.restore(sections)
+    }
+
+    fn bytes(&self) -> usize {
+        self.table.bytes()
     }
 }
 
@@ -164,10 +200,10 @@ impl Operator for GroupAgg {
             return Err(OperatorError::Input(format!("a batch of {num_rows} rows")));
         }
         let keys = self.keys.columns(&batch)?;
-        self.keys.assign(&keys, num_rows, &mut self.rows)?;
-        self.counts.grow(self.rows.slot_bound, &0);
+        self.keys.load(&keys, num_rows, &mut self.table, &mut self.rows)?;
+        let records = self.table.column(self.records)?;
         self.rows.counts.clear();
-        self.rows.counts.extend(self.rows.slots.iter().map(|slot| *self.counts.get(*slot)));
+        self.rows.counts.extend(self.rows.touched.slots.iter().map(|slot| *records.get(*slot)));
         self.rows.count(&batch, self.retraction)?;
 
         self.restrict(&batch)?;
@@ -188,9 +224,9 @@ impl Operator for GroupAgg {
                     argument.arrow
                 )));
             }
-            versions.push(aggregate.fold(&self.rows, argument, actions, &mut self.changed)?);
+            versions.push(aggregate.fold(&mut self.table, &self.rows, argument, actions, &mut self.changed)?);
         }
-        self.commit_counts()?;
+        self.commit()?;
         self.changelog = Some(Changelog::new(keys, versions, &self.rows.actions, &self.changed, self.update_before));
         Ok(())
     }
@@ -203,23 +239,41 @@ impl Operator for GroupAgg {
         }
         Ok(batch)
     }
+
+    fn state(&mut self) -> Option<&mut dyn KeyedState> {
+        Some(self)
+    }
 }
 
-fn share_distinct_tables(calls: &[CallState], retraction: Retraction) -> Result<Vec<DistinctState>, OperatorError> {
-    let mut distincts: Vec<DistinctState> = Vec::new();
+fn share_distinct_tables(
+    calls: &[CallState],
+    retraction: Retraction,
+    table: &mut KeyedTable,
+) -> Result<Vec<DistinctState>, OperatorError> {
+    let mut shares: Vec<(usize, Vec<usize>)> = Vec::new();
     for (position, state) in calls.iter().enumerate().filter(|(_, state)| state.call.distinct) {
         let Some(argument) = &state.call.argument else { continue };
-        let shared = distincts
-            .iter_mut()
-            .find(|distinct| distinct.column == argument.column && distinct.calls.len() < CALLS_PER_TABLE);
+        let shared =
+            shares.iter_mut().find(|(column, calls)| *column == argument.column && calls.len() < CALLS_PER_TABLE);
         match shared {
-            Some(distinct) => distinct.calls.push(position),
-            None => distincts.push(DistinctState {
-                column: argument.column,
-                calls: vec![position],
-                table: dispatch::distinct(&argument.arrow, retraction)?,
-            }),
+            Some((_, calls)) => calls.push(position),
+            None => shares.push((argument.column, vec![position])),
         }
+    }
+    let mut distincts = Vec::with_capacity(shares.len());
+    for (number, (column, positions)) in shares.into_iter().enumerate() {
+        let of_calls = || positions.iter().filter_map(|position| calls.get(*position));
+        let Some(argument) = of_calls().next().and_then(|state| state.call.argument.as_ref()) else { continue };
+        let words = of_calls().map(|state| state.call.definition());
+        let words = positions.iter().zip(words).map(|(position, words)| format!("call{position} {words}"));
+        let shared = Shared {
+            name: format!("distinct{number}"),
+            definition: words.collect::<Vec<_>>().join(", "),
+            ty: argument.arrow.clone(),
+            calls: positions.len(),
+        };
+        let values = dispatch::distinct(&shared, retraction, table)?;
+        distincts.push(DistinctState { column, calls: positions, values });
     }
     Ok(distincts)
 }

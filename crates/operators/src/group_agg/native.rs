@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayData, ArrayRef, AsArray, BooleanArray, make_array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{ArrowNativeType, DataType};
+use streamfusion_state::codec::Leaf;
 use streamfusion_state::mix;
 
 use crate::OperatorError;
@@ -43,7 +44,7 @@ impl Input for Presence {
 }
 
 /// A value of fixed width.
-pub(super) trait Native: Copy + Default + PartialEq + Debug + Send + Sync + 'static {
+pub(super) trait Native: Leaf + Copy + Default + PartialEq {
     /// A column's values, those of NULLs included.
     type Values: Deref<Target = [Self]> + Debug;
 

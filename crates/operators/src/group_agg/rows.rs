@@ -4,6 +4,7 @@
 //! its group, which one is its last and deletes it, and which retractions are ignored because their group does not exist.
 
 use streamfusion_row::{Batch, RowKind};
+use streamfusion_state::Touched;
 
 use super::support::Retraction;
 use crate::OperatorError;
@@ -20,30 +21,26 @@ pub(super) const EMPTY: u8 = 8;
 /// The rows of a batch by group. Groups are numbered per batch, in first-touch order.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    /// Number of the group of each row.
-    pub(super) groups: Vec<u32>,
-    /// Slot of each group.
-    pub(super) slots: Vec<u32>,
+    /// The group of each row, the slot of each group.
+    pub(super) touched: Touched,
     /// What each row does; 0 for a retraction that is ignored.
     pub(super) actions: Vec<u8>,
     /// Record count of each group: before the batch, then after it.
     pub(super) counts: Vec<i64>,
-    /// One more than the highest slot in use.
-    pub(super) slot_bound: usize,
 }
 
 impl Rows {
     /// The number of rows.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.groups.len()
+        self.touched.groups.len()
     }
 
     /// Counts records: fills in `actions` and brings `counts` up to date.
     ///
     /// Errors if a row retracts where the plan promises rows that insert only.
     pub(super) fn count(&mut self, batch: &Batch, retraction: Retraction) -> Result<(), OperatorError> {
-        let groups = &self.groups;
+        let groups = &self.touched.groups;
         let counts = &mut self.counts;
         self.actions.clear();
         match batch.kinds() {

@@ -4,6 +4,10 @@
 
 use std::marker::PhantomData;
 
+use arrow::datatypes::DataType;
+use streamfusion_state::Value;
+use streamfusion_state::codec::{Codec, Mapped, Nullable, Required};
+
 use super::fold::Function;
 use super::number::Number;
 
@@ -15,6 +19,10 @@ impl<T: Number> Function for Sum<T> {
     type Input = T;
     type Output = T;
     type Accumulator = Option<T>;
+
+    fn codec(&self, output: &DataType) -> impl Codec<Option<T>> {
+        Nullable::new("sum", output.clone())
+    }
 
     fn create(&self) -> Option<T> {
         None
@@ -50,10 +58,21 @@ pub(super) struct CountedSum<T> {
     count: i64,
 }
 
+impl<T: Number> Value for CountedSum<T> {}
+
 impl<T: Number> Function for SumWithRetract<T> {
     type Input = T;
     type Output = T;
     type Accumulator = CountedSum<T>;
+
+    fn codec(&self, output: &DataType) -> impl Codec<CountedSum<T>> {
+        let columns = (Nullable::new("sum", output.clone()), Required::new("count", DataType::Int64));
+        Mapped::new(
+            columns,
+            |value: &CountedSum<T>| (value.sum, value.count),
+            |(sum, count)| Ok(CountedSum { sum, count }),
+        )
+    }
 
     fn create(&self) -> CountedSum<T> {
         CountedSum { sum: None, count: 0 }
@@ -88,6 +107,10 @@ impl<T: Number> Function for Sum0<T> {
     type Input = T;
     type Output = T;
     type Accumulator = Option<T>;
+
+    fn codec(&self, output: &DataType) -> impl Codec<Option<T>> {
+        Nullable::new("sum", output.clone())
+    }
 
     fn create(&self) -> Option<T> {
         Some(T::default())

@@ -52,6 +52,27 @@ pub(super) struct Call {
     pub(super) output: DataType,
 }
 
+impl Call {
+    /// The call in words, as far as its state depends on it: the state of calls with other words is not this call's.
+    pub(super) fn definition(&self) -> String {
+        let argument = self.argument.as_ref().map_or_else(|| "*".to_owned(), |argument| argument.arrow.to_string());
+        let (name, retraction) = match self.function {
+            FunctionKind::Count => ("COUNT", Retraction::None),
+            FunctionKind::Sum(retraction) => ("SUM", retraction),
+            FunctionKind::Sum0 => ("$SUM0", Retraction::None),
+            FunctionKind::Avg => ("AVG", Retraction::None),
+            FunctionKind::Extremum(Extremum::Min, retraction) => ("MIN", retraction),
+            FunctionKind::Extremum(Extremum::Max, retraction) => ("MAX", retraction),
+            FunctionKind::Position(Position::First, retraction) => ("FIRST_VALUE", retraction),
+            FunctionKind::Position(Position::Last, retraction) => ("LAST_VALUE", retraction),
+        };
+        let distinct = if self.distinct { "DISTINCT " } else { "" };
+        let filter = if self.filter.is_some() { " with FILTER" } else { "" };
+        let retraction = if retraction == Retraction::Applied { " with retraction" } else { "" };
+        format!("{name}({distinct}{argument}){filter}{retraction}")
+    }
+}
+
 /// A supported group aggregate.
 #[derive(Debug)]
 pub(super) struct Resolved {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::{Buffer, OffsetBuffer};
 use arrow::datatypes::DataType;
+use streamfusion_state::codec::Leaf;
 
 use super::native::{Comparable, Input, Native};
 use super::versions::{Bytes, Output};
@@ -53,12 +54,15 @@ impl Input for BytesInput {
 }
 
 /// A value that aggregates compare and keep.
-pub(super) trait Value: Output {
+pub(super) trait Value: Output + Leaf {
     type Input: Input;
     /// The value under Java's `compareTo`.
-    type Key: Ord + Clone + Debug + Send + Sync;
+    type Key: Ord + Clone + Debug + Send + Sync + 'static;
 
     fn own(item: <Self::Input as Input>::Item<'_>) -> Self;
+
+    /// What stands where there is no value.
+    fn nothing() -> Self;
 
     /// Flink's generated comparison of the operand with a value: `item < than` or `item > than`.
     fn is(item: <Self::Input as Input>::Item<'_>, order: Ordering, than: &Self) -> bool;
@@ -68,7 +72,7 @@ pub(super) trait Value: Output {
     fn of_key(key: &Self::Key) -> Self;
 
     /// The entry of a value, without owning it.
-    fn find<'m, V>(map: &'m mut BTreeMap<Self::Key, V>, item: <Self::Input as Input>::Item<'_>) -> Option<&'m mut V>;
+    fn find<'m, E>(map: &'m mut BTreeMap<Self::Key, E>, item: <Self::Input as Input>::Item<'_>) -> Option<&'m mut E>;
 
     /// `compareTo` between the item and the value.
     fn compare(item: <Self::Input as Input>::Item<'_>, with: &Self) -> Ordering;
@@ -81,6 +85,10 @@ impl<T: Native> Value for T {
     #[inline]
     fn own(item: T) -> T {
         item
+    }
+
+    fn nothing() -> T {
+        T::default()
     }
 
     #[inline]
@@ -99,7 +107,7 @@ impl<T: Native> Value for T {
         key.0
     }
 
-    fn find<V>(map: &mut BTreeMap<Comparable<T>, V>, item: T) -> Option<&mut V> {
+    fn find<E>(map: &mut BTreeMap<Comparable<T>, E>, item: T) -> Option<&mut E> {
         map.get_mut(&Comparable(item))
     }
 
@@ -116,6 +124,10 @@ impl Value for Bytes {
         Arc::from(item)
     }
 
+    fn nothing() -> Bytes {
+        Arc::default()
+    }
+
     #[inline]
     fn is(item: &[u8], order: Ordering, than: &Bytes) -> bool {
         item.cmp(than) == order
@@ -129,7 +141,7 @@ impl Value for Bytes {
         Arc::clone(key)
     }
 
-    fn find<'m, V>(map: &'m mut BTreeMap<Bytes, V>, item: &[u8]) -> Option<&'m mut V> {
+    fn find<'m, E>(map: &'m mut BTreeMap<Bytes, E>, item: &[u8]) -> Option<&'m mut E> {
         map.get_mut(item)
     }
 

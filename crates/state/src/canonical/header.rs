@@ -142,7 +142,7 @@ pub(super) fn deadline_from_i64(deadline: i64) -> Option<i64> {
 }
 
 /// A payload length as headers have it. Errors if it is 2^31 bytes or more.
-pub(super) fn payload_length(bytes: usize) -> Result<u32, Fault> {
+pub(crate) fn payload_length(bytes: usize) -> Result<u32, Fault> {
     let limit = i32::MAX.unsigned_abs();
     match u32::try_from(bytes) {
         Ok(bytes) if bytes <= limit => Ok(bytes),

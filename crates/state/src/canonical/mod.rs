@@ -20,6 +20,7 @@ mod tests;
 
 pub use chunks::{Container, decode};
 pub use error::{CanonicalError, Fault};
+pub(crate) use header::payload_length;
 pub use header::{FormatVersion, Header};
 pub use sections::{Section, Sections};
 

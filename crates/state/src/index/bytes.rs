@@ -4,26 +4,33 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use super::Found;
-use crate::arena::{ByteArena, ByteSpan};
-use crate::paged::PagedVec;
+use crate::arena::{ArenaSnapshot, ByteArena, ByteSpan};
+use crate::paged::{PagedSnapshot, PagedVec, Value};
 use crate::slots::Slots;
 use crate::{StateError, mix};
 
 /// A key with its Flink hash, from which its key group follows.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Key {
     hash: u32,
     bytes: ByteSpan,
 }
 
+impl Value for Key {}
+
 /// Keys by their bytes; the caller passes Flink's hash of them, computed once per row.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct BytesKeyIndex {
     /// Flink's hash and the slot: most of what differs is told apart without looking at bytes.
     table: HashTable<(u32, u32)>,
     keys: PagedVec<Key>,
     arena: ByteArena,
-    slots: Slots,
+}
+
+impl Default for BytesKeyIndex {
+    fn default() -> Self {
+        Self { table: HashTable::new(), keys: PagedVec::new(Key::default()), arena: ByteArena::new() }
+    }
 }
 
 impl BytesKeyIndex {
@@ -34,32 +41,32 @@ impl BytesKeyIndex {
 
     /// The slot of the key `bytes` with Flink's hash `hash`; the key is added if it is new.
     #[inline]
-    pub fn find_or_add(&mut self, bytes: &[u8], hash: u32) -> Result<Found, StateError> {
+    pub fn find_or_add(&mut self, slots: &mut Slots, bytes: &[u8], hash: u32) -> Result<Found, StateError> {
         let (keys, arena) = (&mut self.keys, &mut self.arena);
         let same = |entry: &(u32, u32)| entry.0 == hash && arena.get(keys.get(entry.1).bytes) == bytes;
         match self.table.entry(mix(u64::from(hash)), same, |entry| mix(u64::from(entry.0))) {
             Entry::Occupied(entry) => Ok(Found { slot: entry.get().1, added: false }),
             Entry::Vacant(vacant) => {
-                let key = Key { hash, bytes: arena.push(bytes)? };
-                let (slot, unused) = self.slots.acquire("keys")?;
-                if unused {
-                    keys.push(key);
-                } else {
-                    *keys.get_mut(slot) = key;
-                }
+                let slot = slots.acquire_for(hash.cast_signed())?;
+                *keys.get_mut(slot) = Key { hash, bytes: arena.push(bytes)? };
                 vacant.insert((hash, slot));
                 Ok(Found { slot, added: true })
             }
         }
     }
 
+    /// Makes room for so many more keys.
+    pub fn reserve(&mut self, keys: usize) {
+        self.table.reserve(keys, |entry| mix(u64::from(entry.0)));
+    }
+
     /// Forgets the key of `slot`, which must be in use.
-    pub fn remove(&mut self, slot: u32) -> Result<(), StateError> {
+    pub fn remove(&mut self, slots: &mut Slots, slot: u32) -> Result<(), StateError> {
         let key = *self.keys.get(slot);
         if let Ok(entry) = self.table.find_entry(mix(u64::from(key.hash)), |entry| entry.1 == slot) {
             entry.remove();
         }
-        self.slots.release(slot);
+        slots.release(slot);
         self.arena.discard(key.bytes);
         if self.arena.wasteful() {
             self.compact()?;
@@ -72,11 +79,6 @@ impl BytesKeyIndex {
         self.arena.get(self.keys.get(slot).bytes)
     }
 
-    /// Flink's hash of the key of `slot`, which must be in use.
-    pub fn hash(&self, slot: u32) -> u32 {
-        self.keys.get(slot).hash
-    }
-
     /// The number of keys.
     pub fn len(&self) -> usize {
         self.table.len()
@@ -87,14 +89,19 @@ impl BytesKeyIndex {
         self.table.is_empty()
     }
 
-    /// One more than the highest slot ever in use.
-    pub fn bound(&self) -> usize {
-        self.slots.bound()
+    /// The keys as they are now.
+    pub fn snapshot(&mut self) -> BytesKeys {
+        BytesKeys { keys: self.keys.snapshot(), arena: self.arena.snapshot() }
+    }
+
+    /// See [`PagedVec::maintain`].
+    pub fn maintain(&mut self, pages: usize) {
+        self.keys.maintain(pages);
     }
 
     /// Bytes taken.
     pub fn bytes(&self) -> usize {
-        self.table.allocation_size() + self.keys.bytes() + self.arena.bytes() + self.slots.bytes()
+        self.table.allocation_size() + self.keys.bytes() + self.arena.bytes()
     }
 
     fn compact(&mut self) -> Result<(), StateError> {
@@ -108,54 +115,23 @@ impl BytesKeyIndex {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
+/// The keys of a [`BytesKeyIndex`] at one moment.
+#[derive(Debug)]
+pub struct BytesKeys {
+    keys: PagedSnapshot<Key>,
+    arena: ArenaSnapshot,
+}
 
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn colliding_hashes_do_not_mix_keys(steps in prop::collection::vec((0_u8..60, any::<bool>()), 0..400)) {
-            let mut index = BytesKeyIndex::new();
-            let mut model: HashMap<Vec<u8>, u32> = HashMap::new();
-            for (seed, remove) in steps {
-                let key = vec![seed; usize::from(seed)];
-                let found = index
-                    .find_or_add(&key, u32::from(seed % 3))
-                    .map_err(|e| TestCaseError::fail(e.to_string()))?;
-                prop_assert_eq!(found.added, !model.contains_key(&key));
-                if found.added {
-                    prop_assert!(model.values().all(|slot| *slot != found.slot));
-                    model.insert(key.clone(), found.slot);
-                }
-                prop_assert_eq!(model.get(&key), Some(&found.slot));
-                prop_assert_eq!(index.key(found.slot), &key[..]);
-                if remove {
-                    index.remove(found.slot).map_err(|e| TestCaseError::fail(e.to_string()))?;
-                    model.remove(&key);
-                }
-            }
-        }
+impl BytesKeys {
+    /// The bytes of the key of a slot that was in use.
+    #[inline]
+    pub fn key(&self, slot: u32) -> &[u8] {
+        self.arena.get(self.keys.get(slot).bytes)
     }
 
-    #[test]
-    fn bytes_of_removed_keys_are_given_back() -> Result<(), StateError> {
-        let mut index = BytesKeyIndex::new();
-        for round in 0..200_u32 {
-            for i in 0..100_u32 {
-                let mut key = vec![0; 1000];
-                key[..4].copy_from_slice(&i.to_le_bytes());
-                let found = index.find_or_add(&key, i)?;
-                if round > 0 || i % 10 != 0 {
-                    index.remove(found.slot)?;
-                }
-            }
-        }
-        assert!(index.is_empty());
-        assert!(index.bytes() < 4 << 20, "{} bytes", index.bytes());
-        Ok(())
+    /// How many they are.
+    #[inline]
+    pub fn key_len(&self, slot: u32) -> usize {
+        self.keys.get(slot).bytes.len()
     }
 }

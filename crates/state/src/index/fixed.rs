@@ -1,23 +1,36 @@
 //! The index of keys that are one value of at most 8 bytes, or NULL.
 //!
-//! Flink's hash of such a key follows from its value, so it is computed when a snapshot needs the key group and not per
-//! row.
+//! Flink's hash of such a key follows from its value, so it is computed when a key is added and not per row.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
+use streamfusion_row::hash::hash_bytes_by_words;
 
 use super::Found;
-use crate::paged::PagedVec;
+use crate::paged::{PagedSnapshot, PagedVec};
 use crate::slots::Slots;
 use crate::{StateError, mix};
 
-/// Keys by their bits.
-#[derive(Debug, Default)]
+/// Keys by their bits: those of the slot of the key's BinaryRow.
+#[derive(Debug)]
 pub struct FixedKeyIndex {
     table: HashTable<(u64, u32)>,
     null: Option<u32>,
-    keys: PagedVec<Option<u64>>,
-    slots: Slots,
+    keys: PagedVec<u64>,
+}
+
+impl Default for FixedKeyIndex {
+    fn default() -> Self {
+        Self { table: HashTable::new(), null: None, keys: PagedVec::new(0) }
+    }
+}
+
+/// Flink's hash of a row of one field: the null word, then the slot.
+fn row_hash(null_word: u64, slot: u64) -> i32 {
+    let mut row = [0; 16];
+    row[..8].copy_from_slice(&null_word.to_le_bytes());
+    row[8..].copy_from_slice(&slot.to_le_bytes());
+    hash_bytes_by_words(&row)
 }
 
 impl FixedKeyIndex {
@@ -28,11 +41,12 @@ impl FixedKeyIndex {
 
     /// The slot of `key`, which is added if it is new.
     #[inline]
-    pub fn find_or_add(&mut self, key: u64) -> Result<Found, StateError> {
+    pub fn find_or_add(&mut self, slots: &mut Slots, key: u64) -> Result<Found, StateError> {
         match self.table.entry(mix(key), |entry| entry.0 == key, |entry| mix(entry.0)) {
             Entry::Occupied(entry) => Ok(Found { slot: entry.get().1, added: false }),
             Entry::Vacant(vacant) => {
-                let slot = acquire(&mut self.slots, &mut self.keys, Some(key))?;
+                let slot = slots.acquire_for(row_hash(0, key))?;
+                *self.keys.get_mut(slot) = key;
                 vacant.insert((key, slot));
                 Ok(Found { slot, added: true })
             }
@@ -40,26 +54,30 @@ impl FixedKeyIndex {
     }
 
     /// The slot of the NULL key, which is added if it is new.
-    pub fn find_or_add_null(&mut self) -> Result<Found, StateError> {
+    pub fn find_or_add_null(&mut self, slots: &mut Slots) -> Result<Found, StateError> {
         if let Some(slot) = self.null {
             return Ok(Found { slot, added: false });
         }
-        let slot = acquire(&mut self.slots, &mut self.keys, None)?;
+        // bit 8: field 0 is NULL
+        let slot = slots.acquire_for(row_hash(1 << 8, 0))?;
+        *self.keys.get_mut(slot) = 0;
         self.null = Some(slot);
         Ok(Found { slot, added: true })
     }
 
+    /// Makes room for so many more keys.
+    pub fn reserve(&mut self, keys: usize) {
+        self.table.reserve(keys, |entry| mix(entry.0));
+    }
+
     /// Forgets the key of `slot`, which must be in use.
-    pub fn remove(&mut self, slot: u32) {
-        match *self.keys.get(slot) {
-            None => self.null = None,
-            Some(key) => {
-                if let Ok(entry) = self.table.find_entry(mix(key), |entry| entry.0 == key) {
-                    entry.remove();
-                }
-            }
+    pub fn remove(&mut self, slots: &mut Slots, slot: u32) {
+        if self.null == Some(slot) {
+            self.null = None;
+        } else if let Ok(entry) = self.table.find_entry(mix(*self.keys.get(slot)), |entry| entry.1 == slot) {
+            entry.remove();
         }
-        self.slots.release(slot);
+        slots.release(slot);
     }
 
     /// The number of keys.
@@ -72,59 +90,43 @@ impl FixedKeyIndex {
         self.len() == 0
     }
 
-    /// One more than the highest slot ever in use.
-    pub fn bound(&self) -> usize {
-        self.slots.bound()
+    /// The keys as they are now.
+    pub fn snapshot(&mut self) -> FixedKeys {
+        FixedKeys { keys: self.keys.snapshot(), null: self.null }
+    }
+
+    /// See [`PagedVec::maintain`].
+    pub fn maintain(&mut self, pages: usize) {
+        self.keys.maintain(pages);
     }
 
     /// Bytes taken.
     pub fn bytes(&self) -> usize {
-        self.table.allocation_size() + self.keys.bytes() + self.slots.bytes()
+        self.table.allocation_size() + self.keys.bytes()
     }
 }
 
-fn acquire(slots: &mut Slots, keys: &mut PagedVec<Option<u64>>, key: Option<u64>) -> Result<u32, StateError> {
-    let (slot, unused) = slots.acquire("keys")?;
-    if unused {
-        keys.push(key);
-    } else {
-        *keys.get_mut(slot) = key;
-    }
-    Ok(slot)
+/// The keys of a [`FixedKeyIndex`] at one moment.
+#[derive(Debug)]
+pub struct FixedKeys {
+    keys: PagedSnapshot<u64>,
+    null: Option<u32>,
 }
 
-#[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
+impl FixedKeys {
+    /// The bits of the key of a slot that was in use, `None` for NULL.
+    #[inline]
+    pub fn key(&self, slot: u32) -> Option<u64> {
+        (self.null != Some(slot)).then(|| *self.keys.get(slot))
+    }
 
-    use proptest::prelude::*;
+    /// The slot of the NULL key.
+    pub fn null(&self) -> Option<u32> {
+        self.null
+    }
 
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn slots_are_stable_and_distinct(steps in prop::collection::vec((prop::option::of(0_u64..40), any::<bool>()), 0..400)) {
-            let mut index = FixedKeyIndex::new();
-            let mut model: HashMap<Option<u64>, u32> = HashMap::new();
-            for (key, remove) in steps {
-                let found = match key {
-                    Some(key) => index.find_or_add(key),
-                    None => index.find_or_add_null(),
-                };
-                let found = found.map_err(|e| TestCaseError::fail(e.to_string()))?;
-                prop_assert_eq!(found.added, !model.contains_key(&key));
-                if found.added {
-                    prop_assert!(model.values().all(|slot| *slot != found.slot));
-                    model.insert(key, found.slot);
-                }
-                prop_assert_eq!(model.get(&key), Some(&found.slot));
-                if remove {
-                    index.remove(found.slot);
-                    model.remove(&key);
-                }
-                prop_assert_eq!(index.len(), model.len());
-            }
-            prop_assert!(index.bound() <= 41);
-        }
+    /// The bits by page.
+    pub fn pages(&self) -> &PagedSnapshot<u64> {
+        &self.keys
     }
 }

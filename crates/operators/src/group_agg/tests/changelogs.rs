@@ -92,7 +92,7 @@ fn overflown_decimal_sum_is_null_and_starts_anew_but_an_average_stays_null() {
     for call in &mut spec.calls {
         call.args = vec![1];
     }
-    let mut operator = GroupAgg::try_new(&spec, &input).unwrap();
+    let mut operator = GroupAgg::try_new(&spec, &input, &context()).unwrap();
     let values = Decimal128Array::from(vec![largest, 1, 7]).with_precision_and_scale(38, 2).unwrap();
     let keys: ArrayRef = Arc::new(Int64Array::from(vec![1, 1, 1]));
     operator.push(Batch::try_new(vec![keys, Arc::new(values)], 3, None).unwrap()).unwrap();
@@ -253,7 +253,7 @@ fn state_does_not_grow_with_groups_that_are_gone() {
     for grouping in [KEY, TEXT_KEY] {
         let distinct = AggCall { distinct: true, ..call("COUNT", &[INT]) };
         let spec = retracting(spec(&[grouping], vec![call("SUM", &[INT]), distinct, call("MAX", &[INT])]));
-        let mut operator = GroupAgg::try_new(&spec, &input_type()).unwrap();
+        let mut operator = open(&spec);
         let mut after_first = None;
         for round in 0..50_i64 {
             for kind in ["+I", "-D"] {
@@ -269,7 +269,7 @@ fn state_does_not_grow_with_groups_that_are_gone() {
                 assert_eq!(out.len(), 100);
                 assert_eq!(out[0], format!("{kind} {} 3 1 3", round * 100));
             }
-            let bytes = operator.state_bytes();
+            let bytes = operator.bytes();
             assert!(bytes <= 2 * *after_first.get_or_insert(bytes), "{bytes} bytes after round {round}");
         }
     }
@@ -277,7 +277,7 @@ fn state_does_not_grow_with_groups_that_are_gone() {
 
 #[test]
 fn retraction_in_input_that_only_inserts_fails() {
-    let mut operator = GroupAgg::try_new(&spec(&[KEY], vec![call("COUNT", &[])]), &input_type()).unwrap();
+    let mut operator = open(&spec(&[KEY], vec![call("COUNT", &[])]));
     let error = operator.push(batch(&[row("-D", &[(KEY, Datum::Long(1))])])).unwrap_err();
     assert_eq!(error, crate::OperatorError::UnexpectedRetraction);
 }
@@ -320,7 +320,7 @@ fn output_batches_are_bounded_by_bytes() {
     let long = |row: usize| Datum::Text(format!("{row:030000}"));
     let rows: Vec<Row> = (0..400).map(|i| row("+I", &[(TEXT_KEY, long(i % 3)), (TEXT, long(i))])).collect();
     let spec = spec(&[TEXT_KEY], vec![call("MAX", &[TEXT]), call("COUNT", &[])]);
-    let mut operator = GroupAgg::try_new(&spec, &input_type()).unwrap();
+    let mut operator = open(&spec);
     operator.push(batch(&rows)).unwrap();
     let sizes = pulled_sizes(&mut operator);
     assert_eq!(sizes.iter().map(|(_, rows)| rows).sum::<usize>(), 2 * 400 - 3);
@@ -340,7 +340,7 @@ fn values_of_one_batch_may_exceed_two_gibibytes_together() {
     let mut rows: Vec<Row> = (0..2).map(|key| row("+I", &long(key, TEXT, Datum::Text(large.clone())))).collect();
     rows.extend((0..200).map(|i| row("+I", &long(i % 2, TEXT, Datum::Null))));
     let spec = spec(&[KEY], vec![call("MIN", &[TEXT]), call("COUNT", &[])]);
-    let mut operator = GroupAgg::try_new(&spec, &input_type()).unwrap();
+    let mut operator = open(&spec);
     operator.push(batch(&rows)).unwrap();
     assert_eq!(pulled_sizes(&mut operator), vec![(8 << 20, 1); 402]);
 }

@@ -4,6 +4,7 @@
 mod changelogs;
 mod model;
 mod properties;
+mod recovery;
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use streamfusion_plan::node::{AggCall, GroupAggregate};
 use streamfusion_plan::rex::Function;
 use streamfusion_plan::types::{Field, LogicalType, TypeKind};
 use streamfusion_row::Batch;
+use streamfusion_state::{KeyGroups, KeyedState, StateClock, StateContext};
 
 use super::{GroupAgg, supports};
 use crate::Operator;
@@ -208,10 +210,19 @@ fn drain(operator: &mut GroupAgg, out: &mut Vec<String>) {
     }
 }
 
+/// The context of a subtask that is alone.
+fn context() -> StateContext {
+    StateContext { key_groups: KeyGroups::all(128), clock: StateClock::system() }
+}
+
+fn open(spec: &GroupAggregate) -> GroupAgg {
+    GroupAgg::try_new(spec, &input_type(), &context()).unwrap()
+}
+
 /// The changelog of `rows`, pushed in batches of these sizes; what is left after the last size is one batch.
 fn run(spec: &GroupAggregate, rows: &[Row], sizes: &[usize]) -> Vec<String> {
     supports(spec, &input_type()).unwrap();
-    let mut operator = GroupAgg::try_new(spec, &input_type()).unwrap();
+    let mut operator = open(spec);
     let mut out = Vec::new();
     let mut rest = rows;
     for size in sizes.iter().copied().chain([usize::MAX]) {

@@ -60,7 +60,7 @@ fn random_spec() -> impl Strategy<Value = GroupAggregate> {
     )
 }
 
-fn case() -> impl Strategy<Value = (GroupAggregate, Vec<Row>)> {
+pub(super) fn case() -> impl Strategy<Value = (GroupAggregate, Vec<Row>)> {
     random_spec().prop_flat_map(|spec| {
         let rows = prop::collection::vec(random_row(spec.need_retraction), 0..80);
         (Just(spec), rows)

@@ -1,0 +1,230 @@
+//! Snapshots, restore and rescaling: a run that was interrupted equals one that was not.
+
+use proptest::prelude::*;
+use streamfusion_row::KeyGroup;
+use streamfusion_row::binary::{KeyEncoder, KeyRows};
+use streamfusion_state::StateSnapshot;
+use streamfusion_state::canonical::{Container, FormatVersion, Sections};
+
+use super::properties::case;
+use super::*;
+
+/// Key groups of each of `parallelism` subtasks, as Flink assigns them.
+fn subtasks(parallelism: u32, max_parallelism: u32) -> Vec<KeyGroups> {
+    (0..parallelism)
+        .map(|subtask| {
+            let of = |group: &u32| KeyGroup(*group as u16).subtask(parallelism, max_parallelism) == subtask;
+            let groups: Vec<u32> = (0..max_parallelism).filter(of).collect();
+            KeyGroups { max_parallelism, first: groups[0] as u16, last: groups[groups.len() - 1] as u16 }
+        })
+        .collect()
+}
+
+/// One operator at some parallelism.
+pub(super) struct Job {
+    spec: GroupAggregate,
+    clock: StateClock,
+    max_parallelism: u32,
+    subtasks: Vec<GroupAgg>,
+}
+
+impl Job {
+    pub(super) fn open(spec: &GroupAggregate, clock: &StateClock, parallelism: u32, max_parallelism: u32) -> Self {
+        let subtasks = subtasks(parallelism, max_parallelism)
+            .into_iter()
+            .map(|key_groups| {
+                let context = StateContext { key_groups, clock: clock.clone() };
+                GroupAgg::try_new(spec, &input_type(), &context).unwrap()
+            })
+            .collect();
+        Self { spec: spec.clone(), clock: clock.clone(), max_parallelism, subtasks }
+    }
+
+    /// Pushes rows in batches of these sizes, what is left one by one; a batch goes in parts to the owners of its keys. The
+    /// changelog is that of parallelism 1 if all batches have one row.
+    pub(super) fn push(&mut self, rows: &[Row], sizes: &[usize], out: &mut Vec<String>) {
+        let mut rest = rows;
+        let mut sizes = sizes.iter().copied();
+        while !rest.is_empty() {
+            let (head, tail) = rest.split_at(sizes.next().unwrap_or(1).clamp(1, rest.len()));
+            rest = tail;
+            let parallelism = self.subtasks.len() as u32;
+            let owners: Vec<u32> = key_groups(&self.spec, head, self.max_parallelism)
+                .iter()
+                .map(|group| group.subtask(parallelism, self.max_parallelism))
+                .collect();
+            for (number, subtask) in (0_u32..).zip(&mut self.subtasks) {
+                let part: Vec<Row> = head
+                    .iter()
+                    .zip(&owners)
+                    .filter(|(_, owner)| **owner == number)
+                    .map(|(row, _)| row.clone())
+                    .collect();
+                if !part.is_empty() {
+                    subtask.push(batch(&part)).unwrap();
+                    drain(subtask, out);
+                }
+            }
+        }
+    }
+
+    pub(super) fn snapshot(&mut self) -> Vec<Box<dyn StateSnapshot>> {
+        self.subtasks.iter_mut().map(KeyedState::snapshot).collect()
+    }
+
+    /// A job at another parallelism with the state of the snapshots.
+    pub(super) fn restored(&self, snapshots: &[Box<dyn StateSnapshot>], parallelism: u32) -> Self {
+        let mut job = Self::open(&self.spec, &self.clock, parallelism, self.max_parallelism);
+        for sections in sections(snapshots) {
+            let owner = sections.key_group.subtask(parallelism, self.max_parallelism);
+            job.subtasks[owner as usize].restore(&through_bytes(&sections)).unwrap();
+        }
+        job
+    }
+}
+
+/// The sections of all key groups.
+pub(super) fn sections(snapshots: &[Box<dyn StateSnapshot>]) -> Vec<Sections> {
+    let of_snapshot = |snapshot: &dyn StateSnapshot| -> Vec<Sections> {
+        let groups = snapshot.key_groups();
+        assert!(groups.is_sorted());
+        let of_group = |key_group: &KeyGroup| {
+            let sections = snapshot.sections(*key_group).unwrap();
+            let bytes: usize = sections
+                .iter()
+                .flat_map(|section| section.batches())
+                .flat_map(|batch| batch.columns())
+                .map(|column| column.to_data().get_slice_memory_size().unwrap())
+                .sum();
+            assert!(snapshot.bytes_bound(*key_group) + 64 * sections.len() >= bytes);
+            Sections {
+                key_group: *key_group,
+                format_version: FormatVersion::Asynchronous,
+                processing_time_deadline: snapshot.deadline(*key_group),
+                sections,
+            }
+        };
+        groups.iter().map(of_group).collect()
+    };
+    snapshots.iter().flat_map(|snapshot| of_snapshot(snapshot.as_ref())).collect()
+}
+
+/// What comes back from a savepoint.
+fn through_bytes(sections: &Sections) -> Sections {
+    let payload = sections.encode().unwrap();
+    let container =
+        Container::encode("uid/groups", sections.format_version, sections.processing_time_deadline, &payload).unwrap();
+    let (header, payload) = container.decode(Some(sections.key_group), "uid/groups").unwrap();
+    Sections::decode(&payload, &header, Some(sections.key_group)).unwrap()
+}
+
+/// The key group of each row.
+fn key_groups(spec: &GroupAggregate, rows: &[Row], max_parallelism: u32) -> Vec<KeyGroup> {
+    let types: Vec<LogicalType> = spec.grouping.iter().map(|c| nullable(column_kinds().swap_remove(*c))).collect();
+    let columns: Vec<ArrayRef> = spec.grouping.iter().map(|column| array(rows, *column)).collect();
+    let encoder = KeyEncoder::try_new(&types).unwrap();
+    let hashes = encoder.hashes(&columns, rows.len(), &mut KeyRows::new()).unwrap();
+    hashes.key_groups(max_parallelism).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn restore_at_any_row_does_not_matter(
+        (spec, rows) in case(),
+        at in any::<prop::sample::Index>(),
+        sizes in prop::collection::vec(0_usize..20, 0..12),
+    ) {
+        let (before, after) = rows.split_at(at.index(rows.len() + 1));
+        let mut out = Vec::new();
+        let mut job = Job::open(&spec, &StateClock::fixed(0), 1, 128);
+        job.push(before, &sizes, &mut out);
+        let snapshots = job.snapshot();
+        let mut restored = job.restored(&snapshots, 1);
+        restored.push(after, &sizes, &mut out);
+        prop_assert_eq!(out, run(&spec, &rows, &[]));
+    }
+
+    #[test]
+    fn rescaling_does_not_matter(
+        (spec, rows) in case(),
+        max_parallelism in prop::sample::select(vec![128_u32, 200, 32_768]),
+        stages in prop::collection::vec((1_u32..5, any::<prop::sample::Index>()), 1..5),
+    ) {
+        let mut cuts: Vec<usize> = stages.iter().map(|(_, at)| at.index(rows.len() + 1)).collect();
+        cuts.sort_unstable();
+        let mut out = Vec::new();
+        let mut job = Job::open(&spec, &StateClock::fixed(0), 1, max_parallelism);
+        let mut done = 0;
+        for ((parallelism, _), cut) in stages.iter().zip(&cuts) {
+            job.push(&rows[done..*cut], &[], &mut out);
+            done = *cut;
+            let snapshots = job.snapshot();
+            job = job.restored(&snapshots, *parallelism);
+        }
+        job.push(&rows[done..], &[], &mut out);
+        prop_assert_eq!(out, run(&spec, &rows, &[]));
+    }
+
+    #[test]
+    fn outstanding_snapshots_keep_the_state_of_their_moment(
+        (spec, rows) in case(),
+        sizes in prop::collection::vec(1_usize..6, 0..60),
+        releases in prop::collection::vec(any::<prop::sample::Index>(), 0..30),
+    ) {
+        let mut job = Job::open(&spec, &StateClock::fixed(0), 1, 128);
+        let (mut held, mut out) = (Vec::new(), Vec::new());
+        let (mut rest, mut releases) = (&rows[..], releases.iter());
+        for size in sizes.iter().copied().chain([usize::MAX]) {
+            // encoded at once, and later
+            let snapshots = job.snapshot();
+            let now = sections(&snapshots);
+            held.push((snapshots, now));
+            if let Some(which) = releases.next() {
+                held.remove(which.index(held.len()));
+            }
+            let (head, tail) = rest.split_at(size.min(rest.len()));
+            job.push(head, &[3, 2], &mut out);
+            rest = tail;
+            for (snapshots, then) in &held {
+                prop_assert!(&sections(snapshots) == then);
+            }
+        }
+        prop_assert_eq!(out, run(&spec, &rows, &[]));
+    }
+}
+
+#[test]
+fn restore_at_every_row_of_one_input() {
+    let distinct = |name, filter| AggCall { distinct: true, filter, ..call(name, &[INT]) };
+    let calls = vec![
+        call("COUNT", &[]),
+        call("SUM", &[INT]),
+        call("AVG", &[DECIMAL]),
+        call("MIN", &[TEXT]),
+        call("LAST_VALUE", &[TEXT]),
+        distinct("COUNT", None),
+        distinct("SUM", Some(FILTER)),
+    ];
+    let rows: Vec<Row> = (0..60)
+        .map(|i: i64| {
+            let text = (TEXT, Datum::Text(format!("text {}", i % 5)));
+            let kind = if i % 3 == 2 { "-U" } else { "+I" };
+            let values =
+                [(KEY, Datum::Long(i % 4)), (INT, Datum::Int((i % 7) as i32)), (DECIMAL, Datum::Decimal(i.into()))];
+            row(kind, &[&values[..], &[text, (FILTER, Datum::Bool(i % 2 == 0))]].concat())
+        })
+        .collect();
+    for spec in [spec(&[KEY], calls.clone()), spec(&[], calls)].map(retracting) {
+        let expected = run(&spec, &rows, &[]);
+        for at in 0..=rows.len() {
+            let mut out = Vec::new();
+            let mut job = Job::open(&spec, &StateClock::fixed(0), 1, 128);
+            job.push(&rows[..at], &[], &mut out);
+            let snapshots = job.snapshot();
+            job.restored(&snapshots, 1).push(&rows[at..], &[], &mut out);
+            assert_eq!(out, expected, "restored at row {at}");
+        }
+    }
+}

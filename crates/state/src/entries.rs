@@ -1,0 +1,340 @@
+//! Several entries per key: what lies under a slot where one value is not enough.
+//!
+//! An [`EntryTable`] keeps entries by position, those of a key in a list, so that they can be cleared without a search.
+//! Positions come from pages of the key's group, as slots do. What finds an entry by its content is an index of whoever
+//! owns the table (a hash table, a sorted map): it is not part of snapshots but made anew when entries are restored.
+//!
+//! Invariants: an entry is in the pages, in the list of its slot and in the index, or in none of them; lists are doubly
+//! linked, so that an entry leaves in constant time.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, UInt32Array};
+use arrow::datatypes::{DataType, Field};
+
+use crate::StateError;
+use crate::canonical::Fault;
+use crate::codec::{Codec, SectionColumns, with_definition};
+use crate::column::{field_bytes, for_each_used};
+use crate::keyed::{KeyGroups, RestoreError};
+use crate::paged::{PagedSnapshot, PagedVec, Value};
+use crate::slots::{NONE, Slots, SlotsSnapshot, UsedPage};
+
+/// Column of a section of entries: the number of the row of its key in the main section.
+pub(crate) const ROW: &str = "row";
+
+#[derive(Debug, Clone)]
+struct Node<E> {
+    slot: u32,
+    previous: u32,
+    next: u32,
+    entry: E,
+}
+
+impl<E: Value> Value for Node<E> {
+    #[inline]
+    fn heap_bytes(&self) -> usize {
+        self.entry.heap_bytes()
+    }
+}
+
+/// Entries by position, and in lists by slot.
+#[derive(Debug)]
+pub struct EntryTable<E> {
+    nodes: PagedVec<Node<E>>,
+    positions: Slots,
+    /// First entry of each slot.
+    heads: Vec<u32>,
+    heap: usize,
+}
+
+impl<E: Value> EntryTable<E> {
+    /// No entries. `empty` stands where there is none.
+    pub fn new(groups: KeyGroups, empty: E) -> Self {
+        Self {
+            nodes: PagedVec::new(Node { slot: NONE, previous: NONE, next: NONE, entry: empty }),
+            positions: Slots::new(groups),
+            heads: Vec::new(),
+            heap: 0,
+        }
+    }
+
+    /// Adds an entry to a slot of `slots` and returns its position, valid until it is removed.
+    pub fn add(&mut self, slots: &Slots, slot: u32, entry: E) -> Result<u32, StateError> {
+        let position = self.positions.acquire(slots.group(slot), "entries of keys")?;
+        if slot as usize >= self.heads.len() {
+            self.heads.resize(slot as usize + 1, NONE);
+        }
+        let head = std::mem::replace(&mut self.heads[slot as usize], position);
+        if head != NONE {
+            self.nodes.get_mut(head).previous = position;
+        }
+        self.heap += entry.heap_bytes();
+        *self.nodes.get_mut(position) = Node { slot, previous: NONE, next: head, entry };
+        Ok(position)
+    }
+
+    /// The entry at `position`.
+    #[inline]
+    pub fn get(&self, position: u32) -> &E {
+        &self.nodes.get(position).entry
+    }
+
+    /// The entry at `position`, for writing what is not on the heap.
+    #[inline]
+    pub fn get_mut(&mut self, position: u32) -> &mut E {
+        &mut self.nodes.get_mut(position).entry
+    }
+
+    /// The slot of the entry at `position`.
+    #[inline]
+    pub fn slot(&self, position: u32) -> u32 {
+        self.nodes.get(position).slot
+    }
+
+    /// The first entry of a slot, in no order that means anything.
+    #[inline]
+    fn head(&self, slot: u32) -> Option<u32> {
+        self.heads.get(slot as usize).copied().filter(|position| *position != NONE)
+    }
+
+    /// Removes the entry at `position`.
+    pub fn remove(&mut self, position: u32) -> E {
+        let empty = self.nodes.empty().clone();
+        let Node { slot, previous, next, entry } = std::mem::replace(self.nodes.get_mut(position), empty);
+        if previous != NONE {
+            self.nodes.get_mut(previous).next = next;
+        } else if let Some(head) = self.heads.get_mut(slot as usize) {
+            *head = next;
+        }
+        if next != NONE {
+            self.nodes.get_mut(next).previous = previous;
+        }
+        self.positions.release(position);
+        self.heap -= entry.heap_bytes();
+        entry
+    }
+
+    /// The number of entries.
+    pub fn len(&self) -> usize {
+        self.positions.len()
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.positions.is_empty()
+    }
+
+    /// Bytes taken.
+    pub fn bytes(&self) -> usize {
+        self.nodes.bytes() + self.positions.bytes() + self.heads.capacity() * size_of::<u32>() + self.heap
+    }
+}
+
+/// Entries with the index that finds them.
+pub trait Entries: Debug + Send + 'static {
+    /// One entry.
+    type Entry: Value;
+
+    /// The entries.
+    fn table(&self) -> &EntryTable<Self::Entry>;
+
+    /// The entries, for writing.
+    fn table_mut(&mut self) -> &mut EntryTable<Self::Entry>;
+
+    /// Adds the entry at `position` to the index. False if there is an equal one, or it cannot be an entry.
+    fn index(&mut self, position: u32) -> bool;
+
+    /// Takes the entry at `position` out of the index.
+    fn unindex(&mut self, position: u32);
+
+    /// Bytes of the index.
+    fn index_bytes(&self) -> usize;
+
+    /// Removes the entry at `position`.
+    fn remove(&mut self, position: u32) -> Self::Entry {
+        self.unindex(position);
+        self.table_mut().remove(position)
+    }
+
+    /// Removes all entries of `slot`.
+    fn clear(&mut self, slot: u32) {
+        while let Some(position) = self.table().head(slot) {
+            self.remove(position);
+        }
+    }
+}
+
+/// Which entries of their table.
+#[derive(Debug)]
+pub struct EntriesId<N> {
+    pub(crate) place: usize,
+    pub(crate) entries: PhantomData<fn() -> N>,
+}
+
+impl<N> Clone for EntriesId<N> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<N> Copy for EntriesId<N> {}
+
+/// Entries of any kind.
+pub(crate) trait AnyEntries: Debug + Send {
+    /// The [`Entries`] themselves.
+    fn typed(&mut self) -> &mut dyn Any;
+
+    fn name(&self) -> &str;
+
+    fn clear(&mut self, slot: u32);
+
+    fn maintain(&mut self, pages: usize);
+
+    fn bytes(&self) -> usize;
+
+    fn fields(&self, out: &mut Vec<Field>);
+
+    fn snapshot(&mut self) -> Box<dyn EntriesSnapshot>;
+
+    /// Adds the entries of a batch. `rows` are the slots of the rows of the main section.
+    fn restore(&mut self, columns: &mut SectionColumns<'_>, slots: &Slots, rows: &[u32]) -> Result<(), RestoreError>;
+}
+
+/// Entries at one moment.
+pub(crate) trait EntriesSnapshot: Debug + Send + Sync {
+    fn positions(&self) -> &SlotsSnapshot;
+
+    /// Adds the Arrow columns of the positions in use, `rows` of them. `keys` are the slots of the table.
+    fn encode(
+        &self,
+        keys: &SlotsSnapshot,
+        pages: &[UsedPage],
+        rows: usize,
+        out: &mut Vec<ArrayRef>,
+    ) -> Result<(), Fault>;
+
+    /// Bytes that the entries at the positions in use take at most, `rows` of them.
+    fn bytes_bound(&self, pages: &[UsedPage], rows: usize) -> usize;
+}
+
+/// Entries with what makes them Arrow columns.
+#[derive(Debug)]
+pub(crate) struct StoredEntries<N, C> {
+    entries: N,
+    format: Arc<Format<C>>,
+}
+
+#[derive(Debug)]
+struct Format<C> {
+    name: String,
+    codec: C,
+    definition: Option<String>,
+}
+
+impl<N: Entries, C: Codec<N::Entry>> StoredEntries<N, C> {
+    pub(crate) fn new(name: String, definition: Option<String>, codec: C, entries: N) -> Self {
+        Self { entries, format: Arc::new(Format { name, codec, definition }) }
+    }
+}
+
+impl<N: Entries, C: Codec<N::Entry>> AnyEntries for StoredEntries<N, C> {
+    fn typed(&mut self) -> &mut dyn Any {
+        &mut self.entries
+    }
+
+    fn name(&self) -> &str {
+        &self.format.name
+    }
+
+    fn clear(&mut self, slot: u32) {
+        self.entries.clear(slot);
+    }
+
+    fn maintain(&mut self, pages: usize) {
+        let table = self.entries.table_mut();
+        table.nodes.maintain(pages);
+        table.positions.maintain(pages);
+    }
+
+    fn bytes(&self) -> usize {
+        self.entries.table().bytes() + self.entries.index_bytes()
+    }
+
+    fn fields(&self, out: &mut Vec<Field>) {
+        let Format { codec, definition, .. } = &*self.format;
+        let mut fields = vec![Field::new(ROW, DataType::UInt32, false)];
+        codec.fields("", &mut fields);
+        out.extend(fields.into_iter().map(|field| with_definition(field, definition.as_deref())));
+    }
+
+    fn snapshot(&mut self) -> Box<dyn EntriesSnapshot> {
+        let table = self.entries.table_mut();
+        Box::new(Snapshot {
+            nodes: table.nodes.snapshot(),
+            positions: table.positions.snapshot(),
+            format: Arc::clone(&self.format),
+        })
+    }
+
+    fn restore(&mut self, columns: &mut SectionColumns<'_>, slots: &Slots, rows: &[u32]) -> Result<(), RestoreError> {
+        let Format { codec, definition, .. } = &*self.format;
+        columns.define(definition.as_deref());
+        let keys = columns.required::<u32>(ROW, &DataType::UInt32)?;
+        let reader = codec.reader("", columns)?;
+        for (row, key) in keys.iter().enumerate() {
+            let slot = rows.get(*key as usize).ok_or_else(|| columns.value_error(row, "no key has this number"))?;
+            let entry = codec.read(&reader, row).map_err(|what| columns.value_error(row, what))?;
+            let position = self.entries.table_mut().add(slots, *slot, entry)?;
+            if !self.entries.index(position) {
+                return Err(columns.value_error(row, "a second entry like another one"));
+            }
+        }
+        columns.define(None);
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct Snapshot<E, C> {
+    nodes: PagedSnapshot<Node<E>>,
+    positions: SlotsSnapshot,
+    format: Arc<Format<C>>,
+}
+
+impl<E: Value, C: Codec<E>> EntriesSnapshot for Snapshot<E, C> {
+    fn positions(&self) -> &SlotsSnapshot {
+        &self.positions
+    }
+
+    fn encode(
+        &self,
+        keys: &SlotsSnapshot,
+        pages: &[UsedPage],
+        rows: usize,
+        out: &mut Vec<ArrayRef>,
+    ) -> Result<(), Fault> {
+        let codec = &self.format.codec;
+        let (mut numbers, mut writer) = (Vec::with_capacity(rows), codec.writer(rows));
+        for_each_used(&self.nodes, pages, |node| {
+            numbers.push(keys.rank(node.slot));
+            codec.write(&mut writer, &node.entry);
+        });
+        out.push(Arc::new(UInt32Array::from(numbers)));
+        codec.finish(writer, out)
+    }
+
+    fn bytes_bound(&self, pages: &[UsedPage], rows: usize) -> usize {
+        let mut fields = vec![Field::new(ROW, DataType::UInt32, false)];
+        self.format.codec.fields("", &mut fields);
+        let fixed = fields.iter().map(|field| field_bytes(field.data_type())).sum::<usize>() * rows;
+        let mut heap = 0;
+        if fields.iter().any(|field| field.data_type().primitive_width().is_none()) {
+            for_each_used(&self.nodes, pages, |node| heap += node.heap_bytes());
+        }
+        fixed + heap
+    }
+}

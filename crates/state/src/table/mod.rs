@@ -1,0 +1,196 @@
+//! The keyed state of one operator: its keys, a slot for each, and what lies under the slots.
+//!
+//! An operator registers what it keeps per key when it is opened: columns (one value per key) and entries (any number of
+//! values per key). Per batch it
+//!
+//! 1. loads the keys of the batch ([`KeyedTable::load`]): each row gets the number of its key in the batch, each key a slot;
+//! 2. works on values by slot, in whatever order and as often as it likes;
+//! 3. commits the slots that it changed and removes those whose keys are gone ([`KeyedTable::commit`],
+//!    [`KeyedTable::remove`]).
+//!
+//! Between load and commit the values of the loaded slots are in memory; that is all an operator may assume about others.
+//! In this store all are, so that load is a lookup and commit next to nothing.
+//!
+//! Snapshots, restore and the bytes taken are the table's: an operator has no code for them.
+
+mod keys;
+mod restore;
+mod snapshot;
+
+use std::fmt::Debug;
+use std::marker::PhantomData;
+
+pub use keys::{BatchKeys, KeyLayout, fixed_key_bits};
+
+use self::keys::KeyIndex;
+use crate::codec::Codec;
+use crate::column::{AnyColumn, Column, ColumnId, Stored};
+use crate::entries::{AnyEntries, Entries, EntriesId, StoredEntries};
+use crate::index::Found;
+use crate::keyed::{KeyGroups, StateContext};
+use crate::slots::Slots;
+use crate::{StateError, index};
+
+/// Pages that come back from snapshots per batch and vector.
+const MAINTAINED_PAGES: usize = 2048;
+
+/// The keys of a batch: numbered in first-touch order.
+#[derive(Debug, Default)]
+pub struct Touched {
+    /// Per row: the number of its key.
+    pub groups: Vec<u32>,
+    /// Per key: its slot.
+    pub slots: Vec<u32>,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct KeyedTable {
+    name: &'static str,
+    keys: KeyIndex,
+    slots: Slots,
+    columns: Vec<Box<dyn AnyColumn>>,
+    entries: Vec<Box<dyn AnyEntries>>,
+    /// Per slot: the batch that touched it last and its number there.
+    stamps: Vec<(u32, u32)>,
+    batch: u32,
+}
+
+impl KeyedTable {
+    /// A table without keys. `name` is that of its main section; it never changes.
+    pub fn new(name: &'static str, layout: KeyLayout, context: &StateContext) -> Self {
+        Self {
+            name,
+            keys: KeyIndex::new(layout),
+            slots: Slots::new(context.key_groups),
+            columns: Vec::new(),
+            entries: Vec::new(),
+            stamps: Vec::new(),
+            batch: 0,
+        }
+    }
+
+    /// The key groups of this subtask.
+    pub fn key_groups(&self) -> KeyGroups {
+        self.slots.groups()
+    }
+
+    /// Adds a column, before the first key. Its Arrow columns are called `name` or begin with it, which never changes;
+    /// `definition` says in words what it holds, and a snapshot of another definition is refused.
+    pub fn add_column<T: crate::paged::Value>(
+        &mut self,
+        name: impl Into<String>,
+        definition: Option<String>,
+        codec: impl Codec<T>,
+        empty: T,
+    ) -> ColumnId<T> {
+        self.columns.push(Box::new(Stored::new(name.into(), definition, codec, empty)));
+        ColumnId { place: self.columns.len() - 1, value: PhantomData }
+    }
+
+    /// Adds entries, before the first key. Their section is called `name`; for the rest see [`KeyedTable::add_column`].
+    pub fn add_entries<N: Entries>(
+        &mut self,
+        name: impl Into<String>,
+        definition: Option<String>,
+        codec: impl Codec<N::Entry>,
+        entries: N,
+    ) -> EntriesId<N> {
+        self.entries.push(Box::new(StoredEntries::new(name.into(), definition, codec, entries)));
+        EntriesId { place: self.entries.len() - 1, entries: PhantomData }
+    }
+
+    /// The slots of the keys of a batch; new keys are added. Errors if a key is of another subtask.
+    pub fn load(&mut self, keys: BatchKeys<'_>, touched: &mut Touched) -> Result<(), StateError> {
+        self.maintain();
+        touched.groups.clear();
+        touched.slots.clear();
+        self.batch = match self.batch.checked_add(1) {
+            Some(batch) => batch,
+            None => {
+                self.stamps.clear();
+                1
+            }
+        };
+        let mut numbering = Numbering { stamps: &mut self.stamps, batch: self.batch, touched };
+        self.keys.find_or_add(&mut self.slots, keys, |found| numbering.add(found))
+    }
+
+    /// The values of a column. Errors if it is another table's.
+    #[inline]
+    pub fn column<T: crate::paged::Value>(&mut self, id: ColumnId<T>) -> Result<&mut Column<T>, StateError> {
+        let column = self.columns.get_mut(id.place).and_then(|column| column.typed().downcast_mut());
+        column.ok_or(StateError::Unregistered)
+    }
+
+    /// Entries, and the slots that they belong to. Errors if they are another table's.
+    #[inline]
+    pub fn entries<N: Entries>(&mut self, id: EntriesId<N>) -> Result<(&mut N, &Slots), StateError> {
+        let entries = self.entries.get_mut(id.place).and_then(|entries| entries.typed().downcast_mut());
+        Ok((entries.ok_or(StateError::Unregistered)?, &self.slots))
+    }
+
+    /// Keeps the values of these slots, which were loaded for the batch and changed.
+    pub fn commit(&mut self, _slots: &[u32]) {}
+
+    /// Forgets the key of a loaded slot and what lies under it.
+    pub fn remove(&mut self, slot: u32) -> Result<(), StateError> {
+        for column in &mut self.columns {
+            column.reset(slot);
+        }
+        for entries in &mut self.entries {
+            entries.clear(slot);
+        }
+        self.keys.remove(&mut self.slots, slot)
+    }
+
+    /// The number of keys.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there are no keys.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Takes back pages that snapshots do not need any more.
+    fn maintain(&mut self) {
+        self.slots.maintain(MAINTAINED_PAGES);
+        self.keys.maintain(MAINTAINED_PAGES);
+        self.columns.iter_mut().for_each(|column| column.maintain(MAINTAINED_PAGES));
+        self.entries.iter_mut().for_each(|entries| entries.maintain(MAINTAINED_PAGES));
+    }
+
+    /// Bytes taken, snapshots in flight included.
+    pub fn bytes(&self) -> usize {
+        let columns: usize = self.columns.iter().map(|column| column.bytes()).sum();
+        let entries: usize = self.entries.iter().map(|entries| entries.bytes()).sum();
+        let stamps = self.stamps.capacity() * size_of::<(u32, u32)>();
+        self.keys.bytes() + self.slots.bytes() + columns + entries + stamps
+    }
+}
+
+/// Numbers slots in first-touch order.
+struct Numbering<'a> {
+    stamps: &'a mut Vec<(u32, u32)>,
+    batch: u32,
+    touched: &'a mut Touched,
+}
+
+impl Numbering<'_> {
+    #[inline]
+    fn add(&mut self, found: index::Found) {
+        let Found { slot, .. } = found;
+        if slot as usize >= self.stamps.len() {
+            self.stamps.resize(slot as usize + 1, (0, 0));
+        }
+        let stamp = &mut self.stamps[slot as usize];
+        if stamp.0 != self.batch {
+            // no more keys than rows, which are counted in 31 bits
+            *stamp = (self.batch, self.touched.slots.len() as u32);
+            self.touched.slots.push(slot);
+        }
+        self.touched.groups.push(stamp.1);
+    }
+}

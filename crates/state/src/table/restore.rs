@@ -1,0 +1,71 @@
+//! A table out of the sections of a key group.
+//!
+//! What comes in is valid Arrow, but may be anything else: the state of another aggregate, of another key group, or values
+//! that no run leaves behind. Everything is checked; after an error the table is not used.
+
+use super::KeyedTable;
+use super::snapshot::{VERSION, VERSION_KEY};
+use crate::canonical::{Section, Sections};
+use crate::codec::SectionColumns;
+use crate::keyed::RestoreError;
+
+impl KeyedTable {
+    /// Takes over the sections of one key group, of which the table has no key yet.
+    pub fn restore(&mut self, sections: &Sections) -> Result<(), RestoreError> {
+        let groups = self.key_groups();
+        if !groups.contains(sections.key_group) {
+            let (first, last) = (groups.first, groups.last);
+            return Err(RestoreError::KeyGroup { group: sections.key_group.0, first, last });
+        }
+        let known = |name: &str| name == self.name || self.entries.iter().any(|entries| entries.name() == name);
+        if let Some(unknown) = sections.sections.iter().find(|section| !known(section.name())) {
+            return Err(RestoreError::Section { section: unknown.name().to_owned(), what: "unknown" });
+        }
+        let main = find(sections, self.name)?;
+        let mut slots = Vec::with_capacity(main.num_rows());
+        for_each_batch(main, |columns| {
+            let before = slots.len();
+            self.keys.restore(columns, &mut self.slots, &mut slots)?;
+            let added = &slots[before..];
+            if let Some(row) = added.iter().position(|slot| self.slots.group(*slot) != sections.key_group) {
+                return Err(columns.value_error(row, "a key of another key group"));
+            }
+            for column in &mut self.columns {
+                column.restore(columns, added)?;
+            }
+            Ok(())
+        })?;
+        for entries in &mut self.entries {
+            let section = find(sections, entries.name())?;
+            for_each_batch(section, |columns| entries.restore(columns, &self.slots, &slots))?;
+        }
+        Ok(())
+    }
+}
+
+fn find<'a>(sections: &'a Sections, name: &str) -> Result<&'a Section, RestoreError> {
+    let section = sections.get(name);
+    let section = section.ok_or_else(|| RestoreError::Section { section: name.to_owned(), what: "missing" })?;
+    match section.schema().metadata().get(VERSION_KEY).map(String::as_str) {
+        Some(VERSION) => Ok(section),
+        found => Err(RestoreError::Version {
+            section: name.to_owned(),
+            found: found.unwrap_or("none").to_owned(),
+            expected: VERSION,
+        }),
+    }
+}
+
+fn for_each_batch(
+    section: &Section,
+    mut each: impl FnMut(&mut SectionColumns<'_>) -> Result<(), RestoreError>,
+) -> Result<(), RestoreError> {
+    let mut first_row = 0;
+    for batch in section.batches() {
+        let mut columns = SectionColumns::new(section.name(), batch, first_row);
+        each(&mut columns)?;
+        columns.finish()?;
+        first_row += batch.num_rows();
+    }
+    Ok(())
+}

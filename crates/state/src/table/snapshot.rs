@@ -1,0 +1,146 @@
+//! A table at one moment, as sections of columns.
+//!
+//! The main section has one row per key: the key, then the columns in the order in which they were registered. Each kind
+//! of entries has a section of its own, with the number of the key's row in the main section. Rows go by page, which is
+//! no order that means anything.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Schema, SchemaRef};
+use streamfusion_row::KeyGroup;
+
+use super::KeyedTable;
+use super::keys::KeysSnapshot;
+use crate::canonical::{CanonicalError, Fault, Section};
+use crate::column::ColumnSnapshot;
+use crate::entries::EntriesSnapshot;
+use crate::keyed::StateSnapshot;
+use crate::slots::{SlotsSnapshot, UsedPage};
+
+/// Metadata of a section's schema: the version of its columns.
+pub(super) const VERSION_KEY: &str = "streamfusion.version";
+/// The version that is written.
+pub(super) const VERSION: &str = "1";
+/// Rows per record batch, about.
+const BATCH_ROWS: usize = 1 << 16;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct TableSnapshot {
+    name: &'static str,
+    keys: KeysSnapshot,
+    slots: SlotsSnapshot,
+    schema: SchemaRef,
+    columns: Vec<Box<dyn ColumnSnapshot>>,
+    entries: Vec<(String, SchemaRef, Box<dyn EntriesSnapshot>)>,
+}
+
+fn schema(fields: Vec<arrow::datatypes::Field>) -> SchemaRef {
+    let metadata = HashMap::from([(VERSION_KEY.to_owned(), VERSION.to_owned())]);
+    Arc::new(Schema::new_with_metadata(fields, metadata))
+}
+
+impl KeyedTable {
+    /// The table as it is now.
+    pub fn snapshot(&mut self) -> Box<dyn StateSnapshot> {
+        let keys = self.keys.snapshot();
+        let mut fields = Vec::new();
+        keys.fields(&mut fields);
+        self.columns.iter().for_each(|column| column.fields(&mut fields));
+        let entries = self.entries.iter_mut().map(|entries| {
+            let mut fields = Vec::new();
+            entries.fields(&mut fields);
+            (entries.name().to_owned(), schema(fields), entries.snapshot())
+        });
+        Box::new(TableSnapshot {
+            name: self.name,
+            keys,
+            slots: self.slots.snapshot(),
+            schema: schema(fields),
+            columns: self.columns.iter_mut().map(|column| column.snapshot()).collect(),
+            entries: entries.collect(),
+        })
+    }
+}
+
+fn count(pages: &[UsedPage]) -> usize {
+    pages.iter().map(|page| page.used.count_ones() as usize).sum()
+}
+
+/// A section whose batches have some pages each; one batch if there are no pages.
+fn section(
+    name: &str,
+    schema: &SchemaRef,
+    pages: &[UsedPage],
+    encode: impl Fn(&[UsedPage], usize) -> Result<Vec<ArrayRef>, Fault>,
+) -> Result<Section, Fault> {
+    let mut batches = Vec::new();
+    let mut rest = pages;
+    while batches.is_empty() || !rest.is_empty() {
+        let mut rows = 0;
+        let taken = rest.iter().take_while(|page| {
+            let room = rows < BATCH_ROWS;
+            rows += if room { page.used.count_ones() as usize } else { 0 };
+            room
+        });
+        let (pages, others) = rest.split_at(taken.count());
+        rest = others;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(SchemaRef::clone(schema), encode(pages, rows)?, &options);
+        batches.push(batch.map_err(|error| Fault::Arrow { section: name.to_owned(), error })?);
+    }
+    Section::try_new(name, batches)
+}
+
+impl TableSnapshot {
+    fn encode(&self, group: KeyGroup) -> Result<Vec<Section>, Fault> {
+        let mut sections = Vec::with_capacity(1 + self.entries.len());
+        sections.push(section(self.name, &self.schema, self.slots.pages(group), |pages, rows| {
+            let mut columns = Vec::with_capacity(self.schema.fields().len());
+            self.keys.encode(pages, rows, &mut columns)?;
+            for column in &self.columns {
+                column.encode(pages, rows, &mut columns)?;
+            }
+            Ok(columns)
+        })?);
+        for (name, schema, entries) in &self.entries {
+            sections.push(section(name, schema, entries.positions().pages(group), |pages, rows| {
+                let mut columns = Vec::with_capacity(schema.fields().len());
+                entries.encode(&self.slots, pages, rows, &mut columns)?;
+                Ok(columns)
+            })?);
+        }
+        Ok(sections)
+    }
+}
+
+impl StateSnapshot for TableSnapshot {
+    fn key_groups(&self) -> Vec<KeyGroup> {
+        self.slots.groups()
+    }
+
+    fn deadline(&self, _group: KeyGroup) -> Option<i64> {
+        None
+    }
+
+    fn bytes_bound(&self, group: KeyGroup) -> usize {
+        let pages = self.slots.pages(group);
+        let rows = count(pages);
+        let columns: usize = self.columns.iter().map(|column| column.bytes_bound(pages, rows)).sum();
+        let entries: usize = self
+            .entries
+            .iter()
+            .map(|(_, _, entries)| {
+                let pages = entries.positions().pages(group);
+                entries.bytes_bound(pages, count(pages))
+            })
+            .sum();
+        self.keys.bytes_bound(pages, rows) + columns + entries
+    }
+
+    fn sections(&self, group: KeyGroup) -> Result<Vec<Section>, CanonicalError> {
+        self.encode(group).map_err(|fault| CanonicalError { key_group: Some(group), fault })
+    }
+}
