@@ -38,6 +38,16 @@ impl Capabilities for Engine {
                 carried(&node.output)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
             }
+            NodeKind::MiniBatchAssigner(_)
+            | NodeKind::LocalGroupAggregate(_)
+            | NodeKind::GlobalGroupAggregate(_)
+            | NodeKind::IncrementalGroupAggregate(_)
+            | NodeKind::ChangelogNormalize(_)
+            | NodeKind::Deduplicate(_)
+            | NodeKind::Rank(_)
+            | NodeKind::SortLimit(_)
+            | NodeKind::Limit(_)
+            | NodeKind::Join(_) => Err(node.not_supported()),
             NodeKind::Stock(reason) => Err(reason.clone()),
         }
     }

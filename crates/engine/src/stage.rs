@@ -441,6 +441,7 @@ fn operator(
         NodeKind::Union => None,
         NodeKind::Exchange(_) => return Err(unsupported("an exchange stands inside a stage")),
         NodeKind::Stock(reason) => return Err(EngineError::Unsupported(reason.clone())),
+        _ => return Err(EngineError::Unsupported(spec.node.not_supported())),
     })
 }
 

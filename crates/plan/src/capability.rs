@@ -10,6 +10,11 @@ use crate::types::LogicalType;
 pub trait Capabilities {
     /// How `node` would run over rows of the types `inputs`, or why it stays on Flink. `config` holds the session's options.
     fn node(&self, node: &Node, inputs: &[&LogicalType], config: &Config) -> Result<NativeNode, Reason>;
+
+    /// Whether stages with two inputs can run; without it no node that tells two inputs apart is native.
+    fn two_inputs(&self) -> bool {
+        false
+    }
 }
 
 /// A node that can run natively.

@@ -38,20 +38,14 @@ pub struct Stage {
     pub nodes: Vec<i64>,
     /// The node whose Flink uid and description the operator keeps.
     pub anchor: i64,
-    /// Where its input comes from: all rows or all batches.
+    /// What comes in: one input, or two for a join, the left one first.
     pub inputs: Vec<StageInput>,
-    /// The node whose output type is the type of the input rows.
-    pub row_type: i64,
     /// What it hands on.
     pub output: Form,
     /// How its output is distributed.
     pub exchange: Option<Distribution>,
     /// Whether its output travels as fragments, one per key group: behind a hash exchange of a job with unaligned checkpoints.
     pub fragments_out: bool,
-    /// Whether its input arrives as fragments.
-    pub fragments_in: bool,
-    /// What is there of each field of the input. For rows: what the entry reads. For batches: what the stages in front wrote.
-    pub reads: Vec<EntryField>,
     /// What is there of each field of the output; everything where it hands on rows.
     pub writes: Vec<EntryField>,
     /// Sub-expressions that run in the JVM, with their nodes; the position is the host's number.
@@ -63,8 +57,21 @@ pub struct Stage {
 }
 
 /// One input of a stage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StageInput {
+    /// Where it comes from, merged: all rows or all batches. More than one only in front of a union.
+    pub sources: Vec<Source>,
+    /// The node whose output type is the type of its rows.
+    pub row_type: i64,
+    /// What is there of each field. For rows: what the entry reads. For batches: what the stages in front wrote.
+    pub reads: Vec<EntryField>,
+    /// Whether it arrives as fragments.
+    pub fragments: bool,
+}
+
+/// Where rows or batches come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Source {
     /// The node that produces it.
     pub node: i64,
     /// The stage that hands it on as batches; `None`: rows from Flink.
@@ -80,10 +87,10 @@ pub enum Form {
     Batches,
 }
 
-impl Stage {
-    /// The form of its input.
-    pub fn input_form(&self) -> Form {
-        if self.inputs.iter().any(|input| input.stage.is_some()) { Form::Batches } else { Form::Rows }
+impl StageInput {
+    /// Whether rows or batches come in.
+    pub fn form(&self) -> Form {
+        if self.sources.iter().any(|source| source.stage.is_some()) { Form::Batches } else { Form::Rows }
     }
 }
 

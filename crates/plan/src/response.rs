@@ -1,9 +1,9 @@
 //! The response of planning: a [`JobPlan`] as the JSON that `docs/design/boundary.md` describes.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::entry::entry_to_json;
-use crate::job::{Form, JobPlan, PlannedNode, Stage};
+use crate::job::{Form, JobPlan, PlannedNode, Stage, StageInput};
 use crate::spec::{distribution_keys, form_name};
 
 impl JobPlan {
@@ -39,31 +39,44 @@ fn node(node: &PlannedNode) -> Value {
 }
 
 fn stage((id, stage): (usize, &Stage)) -> Value {
-    let inputs: Vec<Value> =
-        stage.inputs.iter().map(|input| json!({"node": input.node, "stage": input.stage})).collect();
     let hosts: Vec<Value> = stage
         .hosts
         .iter()
         .map(|(node, host)| json!({"node": node, "pointer": host.pointer, "inputs": host.inputs}))
         .collect();
-    let entry = match stage.input_form() {
-        Form::Rows => entry_to_json(&stage.reads),
-        Form::Batches => Value::Null,
-    };
-    json!({
+    let mut json = json!({
         "id": id,
         "nodes": stage.nodes,
         "anchor": stage.anchor,
-        "inputs": inputs,
-        "rowType": stage.row_type,
         "output": form_name(stage.output),
         "exchange": stage.exchange.as_ref().map(|distribution| {
             json!({"keys": distribution_keys(distribution), "fragments": stage.fragments_out})
         }),
-        "fragmentInput": stage.fragments_in,
-        "entry": entry,
         "hosts": hosts,
         "stateful": stage.stateful,
         "spec": stage.spec.to_string(),
-    })
+    });
+    // The first input stands among the members of the stage itself: hardly any stage has another.
+    let mut inputs = stage.inputs.iter().map(input);
+    if let Some(map) = json.as_object_mut() {
+        map.extend(inputs.next().unwrap_or_default());
+        map.extend(inputs.next().map(|second| ("second".to_owned(), Value::Object(second))));
+    }
+    json
+}
+
+fn input(input: &StageInput) -> Map<String, Value> {
+    let sources: Vec<Value> =
+        input.sources.iter().map(|source| json!({"node": source.node, "stage": source.stage})).collect();
+    let entry = match input.form() {
+        Form::Rows => entry_to_json(&input.reads),
+        Form::Batches => Value::Null,
+    };
+    let members = [
+        ("inputs", json!(sources)),
+        ("rowType", json!(input.row_type)),
+        ("fragmentInput", json!(input.fragments)),
+        ("entry", entry),
+    ];
+    members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }

@@ -27,6 +27,8 @@ pub struct StageSpec {
     /// What is there of each field of the input: what the entry reads, or what the columns of the incoming batches hold.
     /// A field that is not there is a column of Arrow type Null.
     pub reads: Vec<EntryField>,
+    /// The second input; there exactly if the first node tells two inputs apart.
+    pub second: Option<SecondInput>,
     /// The nodes in order, without the exchange; may be empty.
     pub nodes: Vec<SpecNode>,
     /// Sub-expressions that run in the JVM; the position is the host's number.
@@ -40,6 +42,17 @@ pub struct StageSpec {
     pub writes: Vec<EntryField>,
     /// The session's `table.*` options.
     pub config: Config,
+}
+
+/// The second input of a stage.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SecondInput {
+    /// Type of its rows; a ROW.
+    pub input: LogicalType,
+    /// Whether rows or batches come in.
+    pub form: Form,
+    /// What is there of each field.
+    pub reads: Vec<EntryField>,
 }
 
 /// A node of a stage.
@@ -93,12 +106,21 @@ struct SpecJson {
     input: Box<RawValue>,
     entry: bool,
     reads: Value,
+    #[serde(default)]
+    second: Option<InputJson>,
     nodes: Vec<NodeJson>,
     hosts: Vec<SpecHost>,
     exchange: Option<Vec<usize>>,
     output: String,
     writes: Value,
     config: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct InputJson {
+    input: Box<RawValue>,
+    entry: bool,
+    reads: Value,
 }
 
 #[derive(Deserialize)]
@@ -115,11 +137,17 @@ pub(crate) struct NodeText<'a> {
     pub(crate) types: Vec<&'a Value>,
 }
 
+/// An input as the planner hands it over.
+pub(crate) struct InputParts<'a> {
+    pub(crate) row_type: &'a Value,
+    pub(crate) form: Form,
+    pub(crate) reads: &'a [EntryField],
+}
+
 /// Everything of a stage that the planner hands over.
 pub(crate) struct SpecParts<'a> {
-    pub(crate) input: &'a Value,
-    pub(crate) input_form: Form,
-    pub(crate) reads: &'a [EntryField],
+    /// One or two.
+    pub(crate) inputs: Vec<InputParts<'a>>,
     pub(crate) nodes: Vec<NodeText<'a>>,
     pub(crate) hosts: Vec<(i64, &'a str)>,
     pub(crate) exchange: Option<&'a Distribution>,
@@ -140,17 +168,27 @@ pub(crate) fn write(parts: &SpecParts<'_>) -> Value {
         .filter(|(key, _)| key.starts_with("table."))
         .map(|(key, value)| (key.clone(), Value::String(value.clone())))
         .collect();
-    json!({
-        "input": parts.input,
-        "entry": parts.input_form == Form::Rows,
-        "reads": entry_to_json(parts.reads),
+    let mut spec = json!({
         "nodes": nodes,
         "hosts": hosts,
         "exchange": parts.exchange.map(distribution_keys),
         "output": form_name(parts.output_form),
         "writes": entry_to_json(parts.writes),
         "config": config,
-    })
+    });
+    let mut inputs = parts.inputs.iter().map(|input| {
+        let members = [
+            ("input", input.row_type.clone()),
+            ("entry", Value::Bool(input.form == Form::Rows)),
+            ("reads", entry_to_json(input.reads)),
+        ];
+        members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Map<_, _>>()
+    });
+    if let Some(map) = spec.as_object_mut() {
+        map.extend(inputs.next().unwrap_or_default());
+        map.extend(inputs.next().map(|second| ("second".to_owned(), Value::Object(second))));
+    }
+    spec
 }
 
 /// Key columns of a distribution; empty for a singleton.
@@ -182,6 +220,19 @@ impl StageSpec {
             entry_from_json(json, ty).ok_or(SpecError::Part { part, reason: Reason::new("it does not fit its type") })
         };
         let reads = entry(&spec.reads, &input, "the list of fields read")?;
+        let second = match spec.second {
+            Some(second) => {
+                let input = type_of(&second.input, "the type of the second input")?;
+                let reads = entry(&second.reads, &input, "the list of fields read of the second input")?;
+                Some(SecondInput { form: input_form(second.entry), input, reads })
+            }
+            None => None,
+        };
+        let two = |node: &SpecNode| node.node.kind.has_two_inputs();
+        if second.is_some() != nodes.first().is_some_and(two) || nodes.iter().skip(1).any(two) {
+            let reason = Reason::new("the stage does not have the inputs of its nodes");
+            return Err(SpecError::Part { part: "the list of inputs", reason });
+        }
         let writes = entry(&spec.writes, output_type, "the list of fields written")?;
         let exchange = match spec.exchange {
             None => None,
@@ -197,15 +248,19 @@ impl StageSpec {
             "batches" => Form::Batches,
             _ => return Err(SpecError::Part { part: "the output", reason: Reason::new("its form is not known") }),
         };
-        let input_form = if spec.entry { Form::Rows } else { Form::Batches };
+        let input_form = input_form(spec.entry);
         let (hosts, config) = (spec.hosts, spec.config);
-        Ok(Self { input, input_form, reads, nodes, hosts, exchange, output_form, writes, config })
+        Ok(Self { input, input_form, reads, second, nodes, hosts, exchange, output_form, writes, config })
     }
 
     /// Type of the rows that go out.
     pub fn output(&self) -> &LogicalType {
         self.nodes.last().map_or(&self.input, |node| &node.node.output)
     }
+}
+
+fn input_form(entry: bool) -> Form {
+    if entry { Form::Rows } else { Form::Batches }
 }
 
 fn type_of(raw: &RawValue, part: &'static str) -> Result<LogicalType, SpecError> {
@@ -244,10 +299,24 @@ struct EntryJson {
     reads: Value,
 }
 
+#[derive(Deserialize)]
+struct SecondEntryJson {
+    second: EntryJson,
+}
+
 impl EntrySpec {
     /// Reads the properties `input` and `reads` of a stage's `spec`, or of a text that has only these.
     pub fn read(text: &str) -> Result<Self, SpecError> {
-        let spec: EntryJson = serde_json::from_str(text)?;
+        Self::of(&serde_json::from_str(text)?)
+    }
+
+    /// Reads the same of the second input of a stage's `spec`.
+    pub fn read_second(text: &str) -> Result<Self, SpecError> {
+        let spec: SecondEntryJson = serde_json::from_str(text)?;
+        Self::of(&spec.second)
+    }
+
+    fn of(spec: &EntryJson) -> Result<Self, SpecError> {
         let input = type_of(&spec.input, "the input type")?;
         let reads = entry_from_json(&spec.reads, &input).ok_or(SpecError::Part {
             part: "the list of fields read",

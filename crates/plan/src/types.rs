@@ -94,6 +94,15 @@ pub enum TimeAttribute {
     Proctime,
 }
 
+/// The time that an operator goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TimeDomain {
+    /// Event time: what the rows say, as far as watermarks have come.
+    Rowtime,
+    /// Processing time: the clock.
+    Proctime,
+}
+
 /// One field of a ROW.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Field {

@@ -41,6 +41,15 @@ fn decide_alone(
     let inputs: Vec<_> = edges.inputs[position].iter().map(|input| &graph.nodes[*input].output).collect();
     check_node(node, &inputs)?;
     let native = capabilities.node(node, &inputs, &graph.config)?;
+    if node.kind.has_two_inputs() {
+        if !capabilities.two_inputs() {
+            return Err(Reason::new("operators with two inputs do not run natively yet"));
+        }
+        // A function in the JVM reads one row, and the type of that row is the type of one node.
+        if !native.hosts.is_empty() {
+            return Err(Reason::new("an expression over two inputs cannot run in the JVM"));
+        }
+    }
     if native.stateful && graph.checkpointing {
         return Err(Reason::new("the job takes checkpoints, and native state cannot be checkpointed yet"));
     }

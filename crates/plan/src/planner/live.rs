@@ -10,7 +10,7 @@
 use super::{Decisions, Edges};
 use crate::capability::Host;
 use crate::entry::EntryField;
-use crate::node::{Calc, Distribution, Node, NodeKind};
+use crate::node::{AggCall, Calc, Distribution, Node, NodeKind};
 use crate::reader::Graph;
 use crate::rex::Rex;
 use crate::types::{Field, LogicalType};
@@ -39,7 +39,7 @@ pub(super) fn fields_live(graph: &Graph, edges: &Edges, decisions: &Decisions) -
             if node.kind != NodeKind::Union || decisions[position].is_err() {
                 continue;
             }
-            let union = reads(graph, edges, decisions, &live, position);
+            let union = reads(graph, decisions, &live, position, &edges.inputs[position]);
             for &input in edges.inputs[position].iter().filter(|input| decisions[**input].is_ok()) {
                 if live[input] != union {
                     merge(&mut floor[input], &union);
@@ -53,15 +53,15 @@ pub(super) fn fields_live(graph: &Graph, edges: &Edges, decisions: &Decisions) -
     }
 }
 
-/// What is there of each input field where the native node at `position` begins a stage.
+/// What is there of each field of one input, into which the nodes `inputs` are merged, where the native node at `position`
+/// begins a stage.
 pub(super) fn reads(
     graph: &Graph,
-    edges: &Edges,
     decisions: &Decisions,
     live: &Live,
     position: usize,
+    inputs: &[usize],
 ) -> Vec<EntryField> {
-    let inputs = &edges.inputs[position];
     let Some(&first) = inputs.first() else {
         return Vec::new();
     };
@@ -92,30 +92,35 @@ fn merge(fields: &mut [EntryField], others: &[EntryField]) {
     }
 }
 
-/// The fields of its input that the native node at `reader` reads. All inputs of a node are read alike.
+/// The fields of an input of type `input` that the native node at `reader` reads. All inputs of one type are read alike.
 fn demand(graph: &Graph, decisions: &Decisions, live: &Live, reader: usize, input: &LogicalType) -> Vec<EntryField> {
     let (Ok(native), Node { kind, .. }) = (&decisions[reader], &graph.nodes[reader]) else {
         return everything(input);
     };
     let mut demand = match kind {
-        NodeKind::Union | NodeKind::DropUpdateBefore | NodeKind::Exchange(_) => live[reader].clone(),
-        NodeKind::Calc(_) | NodeKind::GroupAggregate(_) => nothing(input),
+        NodeKind::Union | NodeKind::DropUpdateBefore | NodeKind::Exchange(_) | NodeKind::MiniBatchAssigner(_) => {
+            live[reader].clone()
+        }
+        NodeKind::Calc(_) | NodeKind::GroupAggregate(_) | NodeKind::LocalGroupAggregate(_) => nothing(input),
+        // Keys, accumulators and views: all of it is merged.
+        NodeKind::GlobalGroupAggregate(_) | NodeKind::IncrementalGroupAggregate(_) => everything(input),
+        // Rows are kept, and compared, whole: whether a change is one must not depend on who reads it, and neither must
+        // what is in state.
+        NodeKind::ChangelogNormalize(_)
+        | NodeKind::Deduplicate(_)
+        | NodeKind::Rank(_)
+        | NodeKind::SortLimit(_)
+        | NodeKind::Limit(_)
+        | NodeKind::Join(_) => everything(input),
         NodeKind::Stock(_) => everything(input),
     };
     let mut reads = Reads { fields: input.fields(), demand: &mut demand, hosts: &native.hosts };
     match kind {
         NodeKind::Calc(calc) => reads.calc(calc, &live[reader]),
         NodeKind::Exchange(Distribution::Hash(keys)) => reads.whole(keys.iter().copied()),
-        NodeKind::GroupAggregate(aggregate) => {
-            reads.whole(aggregate.grouping.iter().copied());
-            for call in &aggregate.calls {
-                reads.whole(call.args.iter().chain(&call.filter).copied());
-            }
-        }
-        NodeKind::Exchange(Distribution::Singleton)
-        | NodeKind::Union
-        | NodeKind::DropUpdateBefore
-        | NodeKind::Stock(_) => {}
+        NodeKind::GroupAggregate(aggregate) => reads.aggregate(&aggregate.grouping, &aggregate.calls),
+        NodeKind::LocalGroupAggregate(aggregate) => reads.aggregate(&aggregate.grouping, &aggregate.calls),
+        _ => {}
     }
     demand
 }
@@ -133,6 +138,13 @@ impl Reads<'_> {
             if let (Some(demand), Some(field)) = (self.demand.get_mut(column), self.fields.get(column)) {
                 demand.merge(&EntryField::whole(&field.ty));
             }
+        }
+    }
+
+    fn aggregate(&mut self, grouping: &[usize], calls: &[AggCall]) {
+        self.whole(grouping.iter().copied());
+        for call in calls {
+            self.whole(call.args.iter().chain(&call.filter).copied());
         }
     }
 

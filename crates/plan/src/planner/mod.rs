@@ -38,6 +38,12 @@ impl Edges {
         }
         Self { inputs, readers }
     }
+
+    /// The inputs that a node tells apart, in order, each with the nodes that are merged into it.
+    fn ports(&self, graph: &Graph, position: usize) -> Vec<&[usize]> {
+        let inputs = self.inputs[position].as_slice();
+        if graph.nodes[position].kind.has_two_inputs() { inputs.chunks(1).collect() } else { vec![inputs] }
+    }
 }
 
 /// Per node, in the order of the graph: how it runs natively, or why it stays on Flink.

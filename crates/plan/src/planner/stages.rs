@@ -1,16 +1,17 @@
 //! Cuts native nodes into stages.
 //!
-//! Invariants: a stage is a chain; its inputs are all rows or all batches; it holds at most one stateful node; only its
+//! Invariants: a stage is a chain; only its first node may have two inputs; what is merged into one input is all rows or all
+//! batches; it holds at most one stateful node; only its
 //! last node has several readers; an exchange is the last node. Stages stand behind those that they read from.
 
 use super::live::{Live, everything, reads};
 use super::{Decisions, Edges};
 use crate::capability::NativeNode;
 use crate::entry::EntryField;
-use crate::job::{Form, Stage, StageInput};
-use crate::node::{Distribution, NodeKind};
+use crate::job::{Form, Source, Stage, StageInput};
+use crate::node::{Distribution, Node, NodeKind};
 use crate::reader::Graph;
-use crate::spec::{self, NodeText, SpecParts};
+use crate::spec::{self, InputParts, NodeText, SpecParts};
 
 /// The stages, and per node, in the order of the graph, the stage that it is part of.
 pub(super) fn cut(
@@ -79,9 +80,6 @@ struct Draft<'a> {
     nodes: &'a [usize],
     anchor: usize,
     inputs: Vec<StageInput>,
-    /// Position of the node whose output type is the type of the input rows.
-    row_type: usize,
-    reads: Vec<EntryField>,
     output: Form,
     writes: Vec<EntryField>,
 }
@@ -91,30 +89,14 @@ impl Cutter<'_> {
     /// enter rows where a union reads both rows and batches.
     fn chain(&mut self, nodes: &[usize]) {
         let (Some(&first), Some(&last)) = (nodes.first(), nodes.last()) else { return };
-        let reads = reads(self.graph, self.edges, self.decisions, self.live, first);
-        let producers = &self.edges.inputs[first];
-        let row_type = match (&self.graph.nodes[first].kind, producers.first()) {
-            (NodeKind::Union, _) | (_, None) => first,
-            (_, Some(producer)) => *producer,
-        };
-        let batches = producers.iter().any(|producer| self.stage_of[*producer].is_some());
-        let inputs = producers
-            .iter()
-            .map(|&producer| {
-                let stage = match self.stage_of[producer] {
-                    None if batches => Some(self.enter(producer, row_type, &reads)),
-                    stage => stage,
-                };
-                StageInput { node: self.graph.nodes[producer].id, stage }
-            })
-            .collect();
+        let ports = self.edges.ports(self.graph, first);
+        let inputs = ports.into_iter().map(|producers| self.input(first, producers)).collect();
 
         let readers = &self.edges.readers[last];
         let native_readers = readers.iter().filter(|reader| self.decisions[**reader].is_ok()).count();
         let output = if native_readers > 0 { Form::Batches } else { Form::Rows };
         let writes = self.live[last].clone();
-        let stage =
-            self.push(Draft { nodes, anchor: self.anchor(nodes, last), inputs, row_type, reads, output, writes });
+        let stage = self.push(Draft { nodes, anchor: self.anchor(nodes, last), inputs, output, writes });
         for &node in nodes {
             self.stage_of[node] = Some(stage);
         }
@@ -123,25 +105,55 @@ impl Cutter<'_> {
         }
     }
 
+    /// One input of the stage that begins with the node at `first`: what the nodes `producers` hand on, merged.
+    fn input(&mut self, first: usize, producers: &[usize]) -> StageInput {
+        let reads = reads(self.graph, self.decisions, self.live, first, producers);
+        let row_type = match (&self.graph.nodes[first].kind, producers.first()) {
+            (NodeKind::Union, _) | (_, None) => first,
+            (_, Some(producer)) => *producer,
+        };
+        let row_type = self.graph.nodes[row_type].id;
+        let batches = producers.iter().any(|producer| self.stage_of[*producer].is_some());
+        let sources = producers
+            .iter()
+            .map(|&producer| {
+                let stage = match self.stage_of[producer] {
+                    None if batches => Some(self.enter(producer, row_type, &reads)),
+                    stage => stage,
+                };
+                Source { node: self.graph.nodes[producer].id, stage }
+            })
+            .collect();
+        let fragments = producers
+            .iter()
+            .filter_map(|producer| self.stage_of[*producer])
+            .any(|stage| self.stages[stage].fragments_out);
+        StageInput { sources, row_type, reads, fragments }
+    }
+
     /// A stage that turns the rows of a Flink operator into batches; one per union that needs them.
-    fn enter(&mut self, producer: usize, row_type: usize, reads: &[EntryField]) -> usize {
-        let input = StageInput { node: self.graph.nodes[producer].id, stage: None };
-        if let Some(stage) = self.stages.iter().position(|stage| {
-            stage.nodes.is_empty() && stage.inputs == [input] && stage.row_type == self.graph.nodes[row_type].id
-        }) {
+    fn enter(&mut self, producer: usize, row_type: i64, reads: &[EntryField]) -> usize {
+        let sources = vec![Source { node: self.graph.nodes[producer].id, stage: None }];
+        let input = StageInput { sources, row_type, reads: reads.to_vec(), fragments: false };
+        let twin = |stage: &Stage| {
+            let [own] = stage.inputs.as_slice() else { return false };
+            stage.nodes.is_empty() && own.sources == input.sources && own.row_type == row_type
+        };
+        if let Some(stage) = self.stages.iter().position(twin) {
             return stage;
         }
-        let (reads, writes) = (reads.to_vec(), reads.to_vec());
-        let inputs = vec![input];
-        self.push(Draft { nodes: &[], anchor: producer, inputs, row_type, reads, output: Form::Batches, writes })
+        let writes = reads.to_vec();
+        self.push(Draft { nodes: &[], anchor: producer, inputs: vec![input], output: Form::Batches, writes })
     }
 
     /// A stage that turns the batches of `stage` into rows for the Flink readers of its last node.
     fn exit(&mut self, node: usize, stage: usize) {
-        let inputs = vec![StageInput { node: self.graph.nodes[node].id, stage: Some(stage) }];
-        let all = everything(&self.graph.nodes[node].output);
-        let (reads, writes) = (all.clone(), all);
-        self.push(Draft { nodes: &[], anchor: node, inputs, row_type: node, reads, output: Form::Rows, writes });
+        let Node { id, output, .. } = &self.graph.nodes[node];
+        let sources = vec![Source { node: *id, stage: Some(stage) }];
+        let fragments = self.stages[stage].fragments_out;
+        let input = StageInput { sources, row_type: *id, reads: everything(output), fragments };
+        let writes = everything(output);
+        self.push(Draft { nodes: &[], anchor: node, inputs: vec![input], output: Form::Rows, writes });
     }
 
     /// The stateful node, else the last node that is not an exchange, else the exchange.
@@ -167,31 +179,24 @@ impl Cutter<'_> {
             _ => None,
         });
         let fragments_out = self.graph.unaligned && matches!(exchange, Some(Distribution::Hash(_)));
-        let fragments_in = draft
-            .inputs
-            .iter()
-            .any(|input| input.stage.and_then(|stage| self.stages.get(stage)).is_some_and(|stage| stage.fragments_out));
         let mut stage = Stage {
             nodes: draft.nodes.iter().map(|position| node(*position).id).collect(),
             anchor: node(draft.anchor).id,
             inputs: draft.inputs,
-            row_type: node(draft.row_type).id,
             output: draft.output,
             exchange,
             fragments_out,
-            fragments_in,
-            reads: draft.reads,
             writes: draft.writes,
             hosts,
             stateful: draft.nodes.iter().any(|&position| native(position).is_some_and(|native| native.stateful)),
             spec: serde_json::Value::Null,
         };
-        stage.spec = self.spec(&stage, draft.nodes, draft.row_type);
+        stage.spec = self.spec(&stage, draft.nodes);
         self.stages.push(stage);
         self.stages.len() - 1
     }
 
-    fn spec(&self, stage: &Stage, nodes: &[usize], row_type: usize) -> serde_json::Value {
+    fn spec(&self, stage: &Stage, nodes: &[usize]) -> serde_json::Value {
         let null = serde_json::Value::Null;
         let json = |position: usize| self.graph.json(position).unwrap_or(&null);
         let output_type = |position: usize| json(position).get("outputType").unwrap_or(&null);
@@ -203,10 +208,17 @@ impl Cutter<'_> {
                 types: self.edges.inputs[position].iter().map(|input| output_type(*input)).collect(),
             })
             .collect();
+        let inputs = stage
+            .inputs
+            .iter()
+            .map(|input| InputParts {
+                row_type: self.graph.position(input.row_type).map_or(&null, output_type),
+                form: input.form(),
+                reads: &input.reads,
+            })
+            .collect();
         spec::write(&SpecParts {
-            input: output_type(row_type),
-            input_form: stage.input_form(),
-            reads: &stage.reads,
+            inputs,
             nodes,
             hosts: stage.hosts.iter().map(|(node, host)| (*node, host.pointer.as_str())).collect(),
             exchange: stage.exchange.as_ref().map(|distribution: &Distribution| distribution),

@@ -83,8 +83,8 @@ fn island(graph: &Graph, edges: &Edges, live: &Live, decisions: &Decisions, memb
         island.work += work(node, native);
         island.columns += native.hosts.iter().map(|host| host.inputs.len() + 1).sum::<usize>();
         let stock = |neighbours: &[usize]| neighbours.iter().any(|neighbour| decisions[*neighbour].is_err());
-        if stock(&edges.inputs[position]) {
-            island.columns += columns(&reads(graph, edges, decisions, live, position));
+        for port in edges.ports(graph, position).into_iter().filter(|port| stock(port)) {
+            island.columns += columns(&reads(graph, decisions, live, position, port));
         }
         if edges.readers[position].is_empty() || stock(&edges.readers[position]) {
             island.columns += columns(&everything(&node.output));

@@ -33,6 +33,20 @@ pub(crate) fn object<'a>(value: &'a Value, what: &str) -> Result<&'a Map<String,
     value.as_object().ok_or_else(|| malformed(format_args!("{what} is not an object")))
 }
 
+/// An object that may have only these members.
+pub(crate) fn closed<'a>(value: &'a Value, what: &str, known: &[&str]) -> Result<&'a Map<String, Value>, Reason> {
+    let map = object(value, what)?;
+    match unknown_key(map, known) {
+        Some(key) => Err(Reason::new(format!("the property `{key}` of {what} is not known here"))),
+        None => Ok(map),
+    }
+}
+
+/// A member that is there and not null.
+pub(crate) fn optional<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+    map.get(key).filter(|value| !value.is_null())
+}
+
 pub(crate) fn required<'a>(map: &'a Map<String, Value>, key: &str) -> Result<&'a Value, Reason> {
     map.get(key).ok_or_else(|| malformed(format_args!("the property `{key}` is missing")))
 }
@@ -61,10 +75,14 @@ pub(crate) fn array<'a>(map: &'a Map<String, Value>, key: &str) -> Result<&'a [V
 }
 
 pub(crate) fn indices(map: &Map<String, Value>, key: &str) -> Result<Vec<usize>, Reason> {
-    array(map, key)?
-        .iter()
-        .map(|value| as_index(value).ok_or_else(|| malformed(format_args!("`{key}` is not a list of column numbers"))))
-        .collect()
+    as_indices(required(map, key)?, key)
+}
+
+/// A list of column numbers under `key`, or inside of what is there.
+pub(crate) fn as_indices(value: &Value, key: &str) -> Result<Vec<usize>, Reason> {
+    let wrong = || malformed(format_args!("`{key}` is not a list of column numbers"));
+    let values = value.as_array().ok_or_else(wrong)?;
+    values.iter().map(|value| as_index(value).ok_or_else(wrong)).collect()
 }
 
 /// The first member that is not among `known`.

@@ -226,10 +226,10 @@ fn the_session_stands_behind_the_options_of_a_node() -> TestResult {
     let graph = plan("plan_groupagg.json")?;
     let mut json = graph.position(9).and_then(|p| graph.json(p)).ok_or("no node")?.clone();
     json.as_object_mut().ok_or("no object")?.retain(|key, _| key != "configuration" && key != "state");
-    let config = [(MINI_BATCH, "true"), ("table.exec.state.ttl", "1 s")];
+    let config = [(MINI_BATCH, "true"), ("table.exec.mini-batch.size", "20"), ("table.exec.state.ttl", "1 s")];
     let config = config.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
     let NodeKind::GroupAggregate(aggregate) = read_node(&json, vec![8], &config).kind else { panic!("not typed") };
-    assert_eq!((aggregate.mini_batch_size, aggregate.ttl_ms), (Some(-1), 1000));
+    assert_eq!((aggregate.mini_batch_size, aggregate.ttl_ms), (Some(20), 1000));
     Ok(())
 }
 
@@ -259,7 +259,7 @@ fn a_node_with_anything_unknown_stays_on_flink() -> TestResult {
 
 #[test]
 fn an_operator_that_is_not_supported_is_named_as_explain_names_it() -> TestResult {
-    let graph = plan("plan_join_mb.json")?;
+    let graph = plan("plan_tumble.json")?;
     let reasons: Vec<String> = graph
         .nodes
         .iter()
@@ -268,7 +268,10 @@ fn an_operator_that_is_not_supported_is_named_as_explain_names_it() -> TestResul
             _ => None,
         })
         .collect();
-    assert!(reasons.contains(&"the operator GlobalGroupAggregate is not supported natively".to_owned()), "{reasons:?}");
+    assert!(
+        reasons.contains(&"the operator GlobalWindowAggregate is not supported natively".to_owned()),
+        "{reasons:?}"
+    );
     Ok(())
 }
 

@@ -7,22 +7,30 @@ use serde_json::{Value, json};
 use super::*;
 use crate::capability::Host;
 use crate::entry::EntryField::{self, Read, Row, Skip};
-use crate::job::{Form, Stage};
+use crate::job::{Form, Source, Stage};
 use crate::node::{Distribution, Node, NodeKind};
 use crate::reader::Config;
 use crate::rex::{Function, Rex};
-use crate::spec::StageSpec;
+use crate::spec::{EntrySpec, StageSpec};
 use crate::types::LogicalType;
+
+mod two_inputs;
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
-/// Runs every typed node; user functions run in the JVM; refuses the nodes with these ids, and bundles.
+/// Runs what has no bundles and keeps no rows; user functions run in the JVM; refuses the nodes with these ids.
 #[derive(Default)]
 struct Engine {
     refused: BTreeSet<i64>,
+    /// Runs every typed node, stages of two inputs among them.
+    everything: bool,
 }
 
 impl Capabilities for Engine {
+    fn two_inputs(&self) -> bool {
+        self.everything
+    }
+
     fn node(&self, node: &Node, _inputs: &[&LogicalType], _config: &Config) -> Result<NativeNode, Reason> {
         if self.refused.contains(&node.id) {
             return Err(Reason::new("refused"));
@@ -35,12 +43,15 @@ impl Capabilities for Engine {
                 }
             }
             NodeKind::GroupAggregate(aggregate) => {
-                if aggregate.mini_batch_size.is_some() {
+                if aggregate.mini_batch_size.is_some() && !self.everything {
                     return Err(Reason::new("mini-batch is not supported natively"));
                 }
                 native.stateful = true;
             }
-            _ => {}
+            NodeKind::Union | NodeKind::DropUpdateBefore | NodeKind::Exchange(_) => {}
+            _ if !self.everything => return Err(node.not_supported()),
+            NodeKind::MiniBatchAssigner(_) | NodeKind::LocalGroupAggregate(_) => {}
+            _ => native.stateful = true,
         }
         Ok(native)
     }
@@ -128,7 +139,7 @@ fn union(id: i64, inputs: &[i64]) -> (Value, Vec<i64>) {
 }
 
 fn other(id: i64, input: i64) -> (Value, Vec<i64>) {
-    node(id, "rank", PAIR, json!({}), &[input])
+    node(id, "over-aggregate", PAIR, json!({}), &[input])
 }
 
 fn request(nodes: Vec<(Value, Vec<i64>)>) -> Value {
@@ -157,19 +168,23 @@ fn check_invariants(plan: &JobPlan) -> TestResult {
     for (id, stage) in plan.stages.iter().enumerate() {
         let specs = stage.spec.to_string();
         let spec = StageSpec::read(&specs)?;
-        assert_eq!((&spec.reads, &spec.writes), (&stage.reads, &stage.writes), "stage {id}");
-        assert_eq!((spec.input_form, spec.output_form), (stage.input_form(), stage.output));
+        assert_eq!(spec.writes, stage.writes, "stage {id}");
+        assert_eq!(spec.output_form, stage.output);
+        let first = (&spec.reads, spec.input_form);
+        let inputs: Vec<_> =
+            [first].into_iter().chain(spec.second.as_ref().map(|second| (&second.reads, second.form))).collect();
+        assert_eq!(inputs, stage.inputs.iter().map(|input| (&input.reads, input.form())).collect::<Vec<_>>());
         assert_eq!(spec.exchange, stage.exchange);
         assert_eq!(spec.hosts.len(), stage.hosts.len());
         for input in &stage.inputs {
-            if let Some(before) = input.stage {
+            for before in input.sources.iter().filter_map(|source| source.stage) {
                 assert!(before < id, "stage {id} reads from stage {before}");
                 assert_eq!(plan.stages[before].output, Form::Batches);
-                assert_eq!(plan.stages[before].writes, stage.reads, "stage {before} to stage {id}");
+                assert_eq!(plan.stages[before].writes, input.reads, "stage {before} to stage {id}");
             }
+            let batches = input.sources.iter().filter(|source| source.stage.is_some()).count();
+            assert!(batches == 0 || batches == input.sources.len(), "stage {id} mixes rows and batches");
         }
-        let batches = stage.inputs.iter().filter(|input| input.stage.is_some()).count();
-        assert!(batches == 0 || batches == stage.inputs.len(), "stage {id} mixes rows and batches");
     }
     for node in &plan.nodes {
         let holding: Vec<usize> =
@@ -182,19 +197,17 @@ fn check_invariants(plan: &JobPlan) -> TestResult {
 /// A stage in short: its nodes, what it reads, and how it hands on.
 fn short(stage: &Stage) -> String {
     let ids = |ids: &[i64]| ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-    let inputs: Vec<String> = stage
-        .inputs
-        .iter()
-        .map(|input| match input.stage {
-            Some(stage) => format!("stage {stage}"),
-            None => format!("rows of {}", input.node),
-        })
-        .collect();
+    let source = |source: &Source| match source.stage {
+        Some(stage) => format!("stage {stage}"),
+        None => format!("rows of {}", source.node),
+    };
+    let inputs: Vec<String> =
+        stage.inputs.iter().map(|input| input.sources.iter().map(source).collect::<Vec<_>>().join(", ")).collect();
     let form = match stage.output {
         Form::Rows => "rows",
         Form::Batches => "batches",
     };
-    format!("{} -> [{}] @{} -> {form}", inputs.join(", "), ids(&stage.nodes), stage.anchor)
+    format!("{} -> [{}] @{} -> {form}", inputs.join(" | "), ids(&stage.nodes), stage.anchor)
 }
 
 fn shorts(plan: &JobPlan) -> Vec<String> {
@@ -212,7 +225,7 @@ fn an_exchange_in_the_middle_makes_two_stages() -> TestResult {
         plan(vec![source(1, ROW), swap(2, 1), exchange(3, PAIR, &[0], 2), aggregate(4, 3), swap(5, 4), sink(6, 5)])?;
     assert_eq!(shorts(&plan), ["rows of 1 -> [2 3] @2 -> batches", "stage 0 -> [4 5] @4 -> rows"]);
     assert_eq!(plan.stages[0].exchange, Some(Distribution::Hash(vec![0])));
-    assert_eq!(plan.stages[1].row_type, 3);
+    assert_eq!(plan.stages[1].inputs[0].row_type, 3);
     assert_eq!(plan.summary(), "4 of 6 nodes run natively in 2 stages");
     Ok(())
 }
@@ -221,10 +234,10 @@ fn an_exchange_in_the_middle_makes_two_stages() -> TestResult {
 fn an_exchange_of_rows_is_a_stage_of_its_own_and_reads_what_is_behind_it() -> TestResult {
     let plan = plan(vec![source(1, ROW), exchange(2, ROW, &[2], 1), aggregate(3, 2), sink(4, 3)])?;
     assert_eq!(shorts(&plan), ["rows of 1 -> [2] @2 -> batches", "stage 0 -> [3] @3 -> rows"]);
-    assert_eq!(plan.stages[0].reads, [Read, Read, Read, Skip]);
+    assert_eq!(plan.stages[0].inputs[0].reads, [Read, Read, Read, Skip]);
     // The key is hashed before it is dropped.
     assert_eq!(plan.stages[0].writes, [Read, Read, Skip, Skip]);
-    assert_eq!(plan.stages[1].reads, [Read, Read, Skip, Skip]);
+    assert_eq!(plan.stages[1].inputs[0].reads, [Read, Read, Skip, Skip]);
     assert_eq!(plan.stages[1].writes, [Read, Read]);
     Ok(())
 }
@@ -245,7 +258,7 @@ fn an_unsupported_operator_in_the_middle_leaves_both_sides_native() -> TestResul
         shorts(&plan),
         ["rows of 1 -> [2] @2 -> rows", "rows of 3 -> [4] @4 -> batches", "stage 1 -> [5] @5 -> rows"]
     );
-    assert_eq!(reason(&plan, 3), "the operator Rank is not supported natively");
+    assert_eq!(reason(&plan, 3), "the operator OverAggregate is not supported natively");
     Ok(())
 }
 
@@ -302,7 +315,7 @@ fn two_aggregates_in_a_row_are_two_stages() -> TestResult {
 fn a_union_of_rows_is_merged_in_front_of_its_readers_stage() -> TestResult {
     let plan = plan(vec![source(1, PAIR), source(2, PAIR), union(3, &[1, 2]), busy(4, 3), sink(5, 4)])?;
     assert_eq!(shorts(&plan), ["rows of 1, rows of 2 -> [3 4] @4 -> rows"]);
-    assert_eq!(plan.stages[0].row_type, 3);
+    assert_eq!(plan.stages[0].inputs[0].row_type, 3);
     Ok(())
 }
 
@@ -344,7 +357,7 @@ fn the_inputs_of_a_union_carry_the_same_fields() -> TestResult {
     ];
     let plan = plan(nodes)?;
     let union = plan.stages.iter().find(|stage| stage.nodes.contains(&6)).ok_or("no stage")?;
-    assert_eq!(union.reads, [Read, Read]);
+    assert_eq!(union.inputs[0].reads, [Read, Read]);
     Ok(())
 }
 
@@ -390,7 +403,7 @@ fn only_the_fields_that_are_read_enter() -> TestResult {
     let z = call("CAST", json!([field("z", field("y", r))]), "BIGINT");
     let own = json!({"projection": [column(0, "BIGINT"), z], "condition": null});
     let plan = plan(vec![source(1, ROW), node(2, "calc", PAIR, own, &[1]), aggregate(3, 2), sink(4, 3)])?;
-    assert_eq!(plan.stages[0].reads, [Read, Skip, Skip, Row(vec![Skip, Row(vec![Read, Skip])])]);
+    assert_eq!(plan.stages[0].inputs[0].reads, [Read, Skip, Skip, Row(vec![Skip, Row(vec![Read, Skip])])]);
     let entry = json!([{}, null, null, {"children": [null, {"children": [{}, null]}]}]);
     assert_eq!(plan.to_json()["stages"][0]["entry"], entry);
     Ok(())
@@ -402,7 +415,7 @@ fn a_projected_column_that_nobody_reads_does_not_enter() -> TestResult {
     let own =
         json!({"projection": [column(1, "BIGINT"), column(0, "BIGINT"), column(2, "VARCHAR(9)")], "condition": null});
     let plan = plan(vec![source(1, ROW), node(2, "calc", triple, own, &[1]), aggregate(3, 2), sink(4, 3)])?;
-    assert_eq!(plan.stages[0].reads, [Read, Read, Skip, Skip]);
+    assert_eq!(plan.stages[0].inputs[0].reads, [Read, Read, Skip, Skip]);
     Ok(())
 }
 
@@ -413,7 +426,7 @@ fn a_projected_path_that_nobody_reads_leaves_its_row_behind() -> TestResult {
     let own = json!({"projection": [column(1, "BIGINT"), column(0, "BIGINT"), z], "condition": null});
     let triple = "ROW<`a` BIGINT, `b` BIGINT, `z` INT>";
     let plan = plan(vec![source(1, ROW), node(2, "calc", triple, own, &[1]), aggregate(3, 2), sink(4, 3)])?;
-    assert_eq!(plan.stages[0].reads, [Read, Read, Skip, Skip]);
+    assert_eq!(plan.stages[0].inputs[0].reads, [Read, Read, Skip, Skip]);
     Ok(())
 }
 
@@ -430,7 +443,7 @@ fn an_expression_that_nobody_reads_is_still_evaluated() -> TestResult {
         sink(5, 4),
     ];
     let plan = plan(nodes)?;
-    assert_eq!(plan.stages[0].reads, [Read, Read, Read, Skip]);
+    assert_eq!(plan.stages[0].inputs[0].reads, [Read, Read, Read, Skip]);
     assert_eq!(plan.stages[0].writes, [Read, Read, Skip]);
     Ok(())
 }
@@ -443,7 +456,7 @@ fn the_inputs_of_a_host_call_are_read_whole() -> TestResult {
     let own = json!({"projection": [column(0, "BIGINT"), sum], "condition": null});
     let plan = plan(vec![source(1, ROW), node(2, "calc", PAIR, own, &[1]), aggregate(3, 2), sink(4, 3)])?;
     let whole = Row(vec![Read, Row(vec![Read, Read])]);
-    assert_eq!(plan.stages[0].reads, [Read, Skip, Skip, whole]);
+    assert_eq!(plan.stages[0].inputs[0].reads, [Read, Skip, Skip, whole]);
     let json = plan.to_json();
     assert_eq!(json["stages"][0]["hosts"], json!([{"node": 2, "pointer": "/projection/1/operands/1", "inputs": [3]}]));
     assert_eq!(json["nodes"][1]["jvmExpressions"], json!([{"expression": "f", "reason": "a user function"}]));
@@ -465,7 +478,7 @@ fn a_field_that_the_jvm_takes_out_of_its_row_needs_the_row() -> TestResult {
     let edges = Edges::new(&graph);
     let live = live::fields_live(&graph, &edges, &decisions);
     let whole = Row(vec![Read, Row(vec![Read, Read])]);
-    assert_eq!(live::reads(&graph, &edges, &decisions, &live, 1), [Read, Skip, Skip, whole]);
+    assert_eq!(live::reads(&graph, &decisions, &live, 1, &[0]), [Read, Skip, Skip, whole]);
     Ok(())
 }
 
@@ -487,7 +500,7 @@ fn what_exits_is_read_whole() -> TestResult {
     let edges = Edges::new(&graph);
     let live = live::fields_live(&graph, &edges, &decisions);
     let whole: EntryField = Row(vec![Read, Row(vec![Read, Read])]);
-    assert_eq!(live::reads(&graph, &edges, &decisions, &live, 1), [Skip, Skip, Read, whole]);
+    assert_eq!(live::reads(&graph, &decisions, &live, 1, &[0]), [Skip, Skip, Read, whole]);
     Ok(())
 }
 
@@ -610,8 +623,8 @@ fn explain_has_a_line_per_node_and_a_reason_for_each_on_flink() -> TestResult {
       stays on Flink: sources stay on Flink
  2  native, stage 0  exchange 2
  3  native, stage 1  group-aggregate 3
-10  Flink            rank 10
-      stays on Flink: the operator Rank is not supported natively
+10  Flink            over-aggregate 10
+      stays on Flink: the operator OverAggregate is not supported natively
 ";
     let plan = plan(nodes)?;
     assert_eq!(plan.explain(), expected);

@@ -3,10 +3,14 @@
 //! A plan that Flink wrote always passes. One that was edited by hand must not make the engine read a column that does not
 //! exist, or as another type than it has.
 
-use crate::node::{Calc, Distribution, GroupAggregate, Node, NodeKind};
+mod aggregate;
+mod join;
+mod rows;
+
+use crate::node::{Calc, Distribution, Node, NodeKind};
 use crate::reason::Reason;
 use crate::rex::Rex;
-use crate::types::{LogicalType, TypeKind};
+use crate::types::{Field, LogicalType, TypeKind};
 
 /// Fails if `node` does not fit rows of the types `inputs`, in input order.
 pub fn check_node(node: &Node, inputs: &[&LogicalType]) -> Result<(), Reason> {
@@ -19,15 +23,26 @@ pub fn check_node(node: &Node, inputs: &[&LogicalType]) -> Result<(), Reason> {
     let Some(input) = inputs.first() else {
         return Err(malformed("the operator has no input"));
     };
+    let output = &node.output;
     match &node.kind {
         NodeKind::Stock(_) => Ok(()),
-        NodeKind::Calc(calc) => check_calc(calc, input, &node.output),
-        NodeKind::GroupAggregate(aggregate) => check_aggregate(aggregate, input, &node.output),
-        NodeKind::Exchange(Distribution::Hash(keys)) if keys.iter().any(|key| *key >= input.fields().len()) => {
+        NodeKind::Calc(calc) => check_calc(calc, input, output),
+        NodeKind::GroupAggregate(aggregate) => aggregate::group(aggregate, input, output),
+        NodeKind::LocalGroupAggregate(aggregate) => aggregate::local(aggregate, input, output),
+        NodeKind::GlobalGroupAggregate(aggregate) => aggregate::global(aggregate, input, output),
+        NodeKind::IncrementalGroupAggregate(aggregate) => aggregate::incremental(aggregate, input, output),
+        NodeKind::ChangelogNormalize(normalize) => rows::normalize(normalize, input, output),
+        NodeKind::Deduplicate(deduplicate) => rows::deduplicate(deduplicate, input, output),
+        NodeKind::Rank(rank) | NodeKind::SortLimit(rank) | NodeKind::Limit(rank) => rows::rank(rank, input, output),
+        NodeKind::Join(join) => match inputs {
+            [left, right] => join::join(join, left, right, output),
+            _ => Err(malformed("a join has not two inputs")),
+        },
+        NodeKind::Exchange(Distribution::Hash(keys)) if !exist(keys, input.fields()) => {
             Err(malformed("a key column of the exchange does not exist"))
         }
-        NodeKind::Union | NodeKind::DropUpdateBefore | NodeKind::Exchange(_) => {
-            if inputs.iter().all(|input| same_layout(input, &node.output)) {
+        NodeKind::Union | NodeKind::DropUpdateBefore | NodeKind::Exchange(_) | NodeKind::MiniBatchAssigner(_) => {
+            if inputs.iter().all(|input| same_layout(input, output)) {
                 Ok(())
             } else {
                 Err(malformed("the output type differs from the input type"))
@@ -66,52 +81,35 @@ fn check_calc(calc: &Calc, input: &LogicalType, output: &LogicalType) -> Result<
             return Err(malformed("a projected expression has another type than its output column"));
         }
     }
-    if let Some(ty) = calc.condition.as_ref().and_then(Rex::ty)
-        && ty.kind != TypeKind::Boolean
-    {
-        return Err(malformed("the condition is not BOOLEAN"));
-    }
-    calc.projection.iter().chain(&calc.condition).try_for_each(|rex| check_rex(rex, input))
+    calc.projection.iter().try_for_each(|rex| check_rex(rex, input.fields()))?;
+    check_condition(calc.condition.as_ref(), input.fields())
 }
 
-fn check_rex(rex: &Rex, input: &LogicalType) -> Result<(), Reason> {
+fn check_condition(condition: Option<&Rex>, columns: &[Field]) -> Result<(), Reason> {
+    let Some(rex) = condition else { return Ok(()) };
+    if rex.ty().is_some_and(|ty| ty.kind != TypeKind::Boolean) {
+        return Err(malformed("the condition is not BOOLEAN"));
+    }
+    check_rex(rex, columns)
+}
+
+fn check_rex(rex: &Rex, columns: &[Field]) -> Result<(), Reason> {
     match rex {
-        Rex::InputRef { index, ty } => match input.fields().get(*index) {
+        Rex::InputRef { index, ty } => match columns.get(*index) {
             Some(field) if same_layout(&field.ty, ty) => Ok(()),
             Some(_) => Err(malformed("an expression reads a column as another type than it has")),
             None => Err(malformed("an expression reads a column that does not exist")),
         },
-        Rex::Call { operands, .. } => operands.iter().try_for_each(|operand| check_rex(operand, input)),
-        Rex::Search { operand, .. } => check_rex(operand, input),
-        Rex::FieldAccess { expr, .. } => check_rex(expr, input),
+        Rex::Call { operands, .. } => operands.iter().try_for_each(|operand| check_rex(operand, columns)),
+        Rex::Search { operand, .. } => check_rex(operand, columns),
+        Rex::FieldAccess { expr, .. } => check_rex(expr, columns),
         Rex::Literal { .. } | Rex::Unknown { .. } => Ok(()),
     }
 }
 
-fn check_aggregate(aggregate: &GroupAggregate, input: &LogicalType, output: &LogicalType) -> Result<(), Reason> {
-    let columns = input.fields();
-    let result = output.fields();
-    if aggregate.grouping.len() + aggregate.calls.len() != result.len() {
-        return Err(malformed("the aggregate has another number of columns than its output"));
-    }
-    for (key, field) in aggregate.grouping.iter().zip(result) {
-        if !columns.get(*key).is_some_and(|column| same_layout(&column.ty, &field.ty)) {
-            return Err(malformed("a grouping column does not exist or has another type in the output"));
-        }
-    }
-    for (call, field) in aggregate.calls.iter().zip(result.iter().skip(aggregate.grouping.len())) {
-        if !same_layout(&call.ty, &field.ty) {
-            return Err(malformed("an aggregate call has another type than its output column"));
-        }
-        if call.args.iter().any(|arg| *arg >= columns.len()) {
-            return Err(malformed("an argument of an aggregate call does not exist"));
-        }
-        let boolean = |filter: usize| columns.get(filter).is_some_and(|column| column.ty.kind == TypeKind::Boolean);
-        if call.filter.is_some_and(|filter| !boolean(filter)) {
-            return Err(malformed("the filter of an aggregate call does not exist or is not BOOLEAN"));
-        }
-    }
-    Ok(())
+/// Whether all these columns exist.
+fn exist(columns: &[usize], fields: &[Field]) -> bool {
+    columns.iter().all(|column| *column < fields.len())
 }
 
 #[cfg(test)]

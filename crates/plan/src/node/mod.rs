@@ -1,0 +1,130 @@
+//! Execution nodes of a compiled plan, typed where they are known.
+//!
+//! A type holds what the node's Flink class makes of its properties and of the options that it consumes: defaults are
+//! filled in, and what Flink would refuse to translate is no node of that type. Column numbers count from 0; whether they
+//! exist is not decided here: see [`crate::check`].
+
+mod aggregate;
+mod deduplicate;
+mod join;
+mod mini_batch;
+mod rank;
+
+pub use aggregate::{AggCall, GlobalGroupAggregate, GroupAggregate, IncrementalGroupAggregate, LocalGroupAggregate};
+pub use deduplicate::{ChangelogNormalize, Deduplicate, KeepRow};
+pub use join::{InputSide, InputSideKey, Join, JoinType};
+pub use mini_batch::MiniBatchAssigner;
+pub use rank::{Rank, RankRange, RankStrategy, SortField};
+
+use crate::reason::Reason;
+use crate::rex::Rex;
+use crate::types::LogicalType;
+
+/// A node with what all nodes share.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Id, unique in its plan.
+    pub id: i64,
+    /// `type` of the plan without the version, for example `stream-exec-calc`.
+    pub type_name: String,
+    /// Version of the node type.
+    pub version: u32,
+    /// Flink's own description.
+    pub description: String,
+    /// Type of the rows that come out; a ROW.
+    pub output: LogicalType,
+    /// Ids of the input nodes, in input order.
+    pub inputs: Vec<i64>,
+    /// What the node does.
+    pub kind: NodeKind,
+}
+
+/// What a node does. A node is `Stock` when something in it is not known here.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NodeKind {
+    /// Projection and condition.
+    Calc(Calc),
+    /// All inputs, merged.
+    Union,
+    /// Drops -U.
+    DropUpdateBefore,
+    /// Repartitions.
+    Exchange(Distribution),
+    /// Marks where bundles end.
+    MiniBatchAssigner(MiniBatchAssigner),
+    /// GROUP BY without a window.
+    GroupAggregate(GroupAggregate),
+    /// First phase of a GROUP BY in two phases.
+    LocalGroupAggregate(LocalGroupAggregate),
+    /// Second phase of a GROUP BY in two phases.
+    GlobalGroupAggregate(GlobalGroupAggregate),
+    /// Between the local and the global phase where distinct aggregates are split.
+    IncrementalGroupAggregate(IncrementalGroupAggregate),
+    /// Makes a full changelog of an upsert stream.
+    ChangelogNormalize(ChangelogNormalize),
+    /// The first or last row per key.
+    Deduplicate(Deduplicate),
+    /// Top-N.
+    Rank(Rank),
+    /// ORDER BY with FETCH: a [`Rank`] of all rows together (`partition` is empty), with a constant range and without the
+    /// row number.
+    SortLimit(Rank),
+    /// FETCH without ORDER BY: as `SortLimit`, and `order_by` is empty too.
+    Limit(Rank),
+    /// Join of two streams without a window.
+    Join(Join),
+    /// Stays on Flink, for this reason.
+    Stock(Reason),
+}
+
+impl NodeKind {
+    /// Whether it reads two inputs that it tells apart.
+    pub fn has_two_inputs(&self) -> bool {
+        matches!(self, Self::Join(_))
+    }
+}
+
+impl Node {
+    /// The name that EXPLAIN shows: `GroupWindowAggregate` for `stream-exec-group-window-aggregate`.
+    pub fn operator_name(&self) -> String {
+        operator_name(&self.type_name)
+    }
+
+    /// The reason of an engine that does not run this kind of node.
+    pub fn not_supported(&self) -> Reason {
+        not_supported(&self.type_name)
+    }
+}
+
+/// The reason that nodes of this type are not native.
+pub(crate) fn not_supported(type_name: &str) -> Reason {
+    Reason::new(format!("the operator {} is not supported natively", operator_name(type_name)))
+}
+
+fn operator_name(type_name: &str) -> String {
+    let words = type_name.strip_prefix("stream-exec-").unwrap_or(type_name).split('-');
+    words
+        .map(|word| {
+            let mut chars = word.chars();
+            chars.next().map(|first| first.to_uppercase().chain(chars).collect::<String>()).unwrap_or_default()
+        })
+        .collect()
+}
+
+/// `SELECT projection WHERE condition`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Calc {
+    /// One expression per output column.
+    pub projection: Vec<Rex>,
+    /// Rows for which this is TRUE pass.
+    pub condition: Option<Rex>,
+}
+
+/// Where the rows of an exchange go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Distribution {
+    /// By the hash of these columns.
+    Hash(Vec<usize>),
+    /// All to one subtask.
+    Singleton,
+}
