@@ -141,6 +141,7 @@ class ApiParityTest {
         for (Engine engine : Engine.values()) {
             StreamTableEnvironment environment = environment(engine);
             createInput(environment);
+            assertNative(engine, environment.explainSql(QUERY));
             results.add(collect(environment.executeSql(QUERY).collect()));
         }
         assertThat(results.get(1)).isEqualTo(results.get(0)).isNotEmpty();
