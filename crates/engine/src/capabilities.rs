@@ -38,7 +38,8 @@ impl Capabilities for Engine {
                 carried(&node.output)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
             }
-            NodeKind::MiniBatchAssigner(_)
+            NodeKind::Expand(_)
+            | NodeKind::MiniBatchAssigner(_)
             | NodeKind::LocalGroupAggregate(_)
             | NodeKind::GlobalGroupAggregate(_)
             | NodeKind::IncrementalGroupAggregate(_)

@@ -27,6 +27,9 @@ pub fn check_node(node: &Node, inputs: &[&LogicalType]) -> Result<(), Reason> {
     match &node.kind {
         NodeKind::Stock(_) => Ok(()),
         NodeKind::Calc(calc) => check_calc(calc, input, output),
+        NodeKind::Expand(expand) => {
+            expand.projects.iter().try_for_each(|projection| check_projection(projection, input, output))
+        }
         NodeKind::GroupAggregate(aggregate) => aggregate::group(aggregate, input, output),
         NodeKind::LocalGroupAggregate(aggregate) => aggregate::local(aggregate, input, output),
         NodeKind::GlobalGroupAggregate(aggregate) => aggregate::global(aggregate, input, output),
@@ -73,16 +76,20 @@ fn malformed(what: &str) -> Reason {
 }
 
 fn check_calc(calc: &Calc, input: &LogicalType, output: &LogicalType) -> Result<(), Reason> {
-    if calc.projection.len() != output.fields().len() {
+    check_projection(&calc.projection, input, output)?;
+    check_condition(calc.condition.as_ref(), input.fields())
+}
+
+fn check_projection(projection: &[Rex], input: &LogicalType, output: &LogicalType) -> Result<(), Reason> {
+    if projection.len() != output.fields().len() {
         return Err(malformed("the projection has another number of columns than the output"));
     }
-    for (rex, field) in calc.projection.iter().zip(output.fields()) {
+    for (rex, field) in projection.iter().zip(output.fields()) {
         if rex.ty().is_some_and(|ty| !same_layout(ty, &field.ty)) {
             return Err(malformed("a projected expression has another type than its output column"));
         }
     }
-    calc.projection.iter().try_for_each(|rex| check_rex(rex, input.fields()))?;
-    check_condition(calc.condition.as_ref(), input.fields())
+    projection.iter().try_for_each(|rex| check_rex(rex, input.fields()))
 }
 
 fn check_condition(condition: Option<&Rex>, columns: &[Field]) -> Result<(), Reason> {

@@ -44,6 +44,8 @@ pub struct Node {
 pub enum NodeKind {
     /// Projection and condition.
     Calc(Calc),
+    /// Each row several times.
+    Expand(Expand),
     /// All inputs, merged.
     Union,
     /// Drops -U.
@@ -118,6 +120,13 @@ pub struct Calc {
     pub projection: Vec<Rex>,
     /// Rows for which this is TRUE pass.
     pub condition: Option<Rex>,
+}
+
+/// Each row once per projection, in their order, with its row kind.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expand {
+    /// One expression per output column each; at least one projection.
+    pub projects: Vec<Vec<Rex>>,
 }
 
 /// Where the rows of an exchange go.

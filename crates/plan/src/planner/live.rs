@@ -101,7 +101,9 @@ fn demand(graph: &Graph, decisions: &Decisions, live: &Live, reader: usize, inpu
         NodeKind::Union | NodeKind::DropUpdateBefore | NodeKind::Exchange(_) | NodeKind::MiniBatchAssigner(_) => {
             live[reader].clone()
         }
-        NodeKind::Calc(_) | NodeKind::GroupAggregate(_) | NodeKind::LocalGroupAggregate(_) => nothing(input),
+        NodeKind::Calc(_) | NodeKind::Expand(_) | NodeKind::GroupAggregate(_) | NodeKind::LocalGroupAggregate(_) => {
+            nothing(input)
+        }
         // Keys, accumulators and views: all of it is merged.
         NodeKind::GlobalGroupAggregate(_) | NodeKind::IncrementalGroupAggregate(_) => everything(input),
         // Rows are kept, and compared, whole: whether a change is one must not depend on who reads it, and neither must
@@ -117,6 +119,11 @@ fn demand(graph: &Graph, decisions: &Decisions, live: &Live, reader: usize, inpu
     let mut reads = Reads { fields: input.fields(), demand: &mut demand, hosts: &native.hosts };
     match kind {
         NodeKind::Calc(calc) => reads.calc(calc, &live[reader]),
+        NodeKind::Expand(expand) => {
+            for (position, projection) in expand.projects.iter().enumerate() {
+                reads.projection(projection, &format!("/projects/{position}"), &live[reader]);
+            }
+        }
         NodeKind::Exchange(Distribution::Hash(keys)) => reads.whole(keys.iter().copied()),
         NodeKind::GroupAggregate(aggregate) => reads.aggregate(&aggregate.grouping, &aggregate.calls),
         NodeKind::LocalGroupAggregate(aggregate) => reads.aggregate(&aggregate.grouping, &aggregate.calls),
@@ -149,15 +156,20 @@ impl Reads<'_> {
     }
 
     fn calc(&mut self, calc: &Calc, live: &[EntryField]) {
-        for (position, (rex, live)) in calc.projection.iter().zip(live).enumerate() {
-            let pointer = format!("/projection/{position}");
+        self.projection(&calc.projection, "/projection", live);
+        if let Some(condition) = &calc.condition {
+            self.expression(condition, "/condition");
+        }
+    }
+
+    /// The expressions at a JSON pointer, for the columns of the output that are read.
+    fn projection(&mut self, projection: &[Rex], pointer: &str, live: &[EntryField]) {
+        for (position, (rex, live)) in projection.iter().zip(live).enumerate() {
+            let pointer = format!("{pointer}/{position}");
             match path(rex) {
                 Some(path) if !self.is_host(&pointer) => self.place(&path, live),
                 _ => self.expression(rex, &pointer),
             }
-        }
-        if let Some(condition) = &calc.condition {
-            self.expression(condition, "/condition");
         }
     }
 

@@ -215,6 +215,23 @@ fn a_local_aggregate_reads_its_keys_arguments_and_filters_and_a_global_one_every
 }
 
 #[test]
+fn an_expand_reads_what_any_of_its_projections_needs() -> TestResult {
+    let three = "ROW<`a` BIGINT, `b` BIGINT, `e` VARCHAR(9)>";
+    let text = call("UPPER", json!([column(2, "VARCHAR(9)")]), "VARCHAR(9)");
+    let none = json!({"kind": "LITERAL", "value": null, "type": "BIGINT"});
+    let projects = json!([[column(0, "BIGINT"), none, column(2, "VARCHAR(9)")], [none, column(1, "BIGINT"), text]]);
+    let reads = |projects: &Value| {
+        let expand = node(2, "expand", three, json!({"projects": projects}), &[1]);
+        let plan = plan_everything(vec![source(1, ROW), expand, aggregate(3, 2), sink(4, 3)])?;
+        Ok::<_, PlanErrorBox>(plan.stages[0].inputs[0].reads.clone())
+    };
+    // Nobody reads the third column, but what is computed for it may fail.
+    assert_eq!(reads(&projects)?, [Read, Read, Read, Skip]);
+    assert_eq!(reads(&json!([projects[0]]))?, [Read, Skip, Skip, Skip]);
+    Ok(())
+}
+
+#[test]
 fn flinks_plans_have_stages_for_an_engine_that_runs_everything() -> TestResult {
     let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     let cases = [

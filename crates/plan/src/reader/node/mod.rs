@@ -52,8 +52,9 @@ struct NodeJson<'a> {
     options: Options<'a>,
 }
 
-const TYPES: [NodeType; 15] = [
+const TYPES: [NodeType; 16] = [
     calc::CALC,
+    calc::EXPAND,
     NodeType {
         name: "stream-exec-union",
         properties: &[],

@@ -97,6 +97,7 @@ fn the_nodes_of_flinks_plans_are_typed_and_fit_their_inputs() -> TestResult {
         ("ChangelogNormalize", 5),
         ("Deduplicate", 3),
         ("Exchange", 42),
+        ("Expand", 1),
         ("GlobalGroupAggregate", 6),
         ("GroupAggregate", 6),
         ("IncrementalGroupAggregate", 1),
@@ -129,6 +130,29 @@ fn a_mini_batch_assigner_has_a_mode_and_an_interval() -> TestResult {
 }
 
 #[test]
+fn an_expand_has_projections_of_the_columns_of_its_output() -> TestResult {
+    let graph = plan("split_mb")?;
+    let node = first(&graph, "expand")?;
+    let NodeKind::Expand(expand) = &node.kind else { panic!("{:?}", node.kind) };
+    assert_eq!(expand.projects.iter().map(Vec::len).collect::<Vec<_>>(), [7, 7, 7]);
+    let untyped = [(json!([]), "`projects` is empty"), (json!([1]), "`projects` is not a list of lists")];
+    for (value, expected) in untyped {
+        assert_stock(&changed("split_mb", "expand", &[("/projects", value)], &[])?, expected);
+    }
+    let wrong = [
+        ("/projects/1", json!([]), "another number of columns"),
+        ("/projects/2/0", json!({"kind": "LITERAL", "value": null, "type": "INT"}), "another type"),
+        ("/projects/0/0/inputIndex", json!(99), "a column that does not exist"),
+    ];
+    for (pointer, value, expected) in wrong {
+        let kind = changed("split_mb", "expand", &[(pointer, value)], &[])?;
+        let reason = check_node(&Node { kind, ..node.clone() }, &inputs(&graph, node)).err().ok_or("it fits")?;
+        assert!(reason.to_string().contains(expected), "{reason}, not {expected}");
+    }
+    Ok(())
+}
+
+#[test]
 fn an_unknown_property_option_or_version_keeps_any_node_on_flink() -> TestResult {
     let plans = [
         ("groupagg_mb", "local-group-aggregate"),
@@ -139,6 +163,7 @@ fn an_unknown_property_option_or_version_keeps_any_node_on_flink() -> TestResult
         ("topn_mb", "mini-batch-assigner"),
         ("split_mb", "incremental-group-aggregate"),
         ("normalize_mb", "changelog-normalize"),
+        ("split_mb", "expand"),
         ("limit", "limit"),
         ("sortlimit", "sort-limit"),
     ];
