@@ -22,6 +22,7 @@ use crate::column::{field_bytes, for_each_used};
 use crate::keyed::{KeyGroups, RestoreError};
 use crate::paged::{PagedSnapshot, PagedVec, Value};
 use crate::slots::{NONE, Slots, SlotsSnapshot, UsedPage};
+use crate::ttl::{LastWrites, LastWritesSnapshot, StateTtl, last_write_column, last_write_field, last_writes};
 
 /// Column of a section of entries: the number of the row of its key in the main section.
 pub(crate) const ROW: &str = "row";
@@ -49,6 +50,8 @@ pub struct EntryTable<E> {
     /// First entry of each slot.
     heads: Vec<u32>,
     heap: usize,
+    /// With a time-to-live: when each entry was written last.
+    writes: Option<LastWrites>,
 }
 
 impl<E: Value> EntryTable<E> {
@@ -59,6 +62,7 @@ impl<E: Value> EntryTable<E> {
             positions: Slots::new(groups),
             heads: Vec::new(),
             heap: 0,
+            writes: None,
         }
     }
 
@@ -73,6 +77,7 @@ impl<E: Value> EntryTable<E> {
             self.nodes.get_mut(head).previous = position;
         }
         self.heap += entry.heap_bytes();
+        self.touch(position);
         *self.nodes.get_mut(position) = Node { slot, previous: NONE, next: head, entry };
         Ok(position)
     }
@@ -87,6 +92,20 @@ impl<E: Value> EntryTable<E> {
     #[inline]
     pub fn get_mut(&mut self, position: u32) -> &mut E {
         &mut self.nodes.get_mut(position).entry
+    }
+
+    /// Whether the entry at `position` has expired: it counts as absent.
+    #[inline]
+    pub fn expired(&self, position: u32) -> bool {
+        self.writes.as_ref().is_some_and(|writes| writes.expired(position))
+    }
+
+    /// Notes a write to the entry at `position`, which lives anew from now on.
+    #[inline]
+    pub fn touch(&mut self, position: u32) {
+        if let Some(writes) = &mut self.writes {
+            writes.touch(position);
+        }
     }
 
     /// The slot of the entry at `position`.
@@ -113,6 +132,9 @@ impl<E: Value> EntryTable<E> {
         if next != NONE {
             self.nodes.get_mut(next).previous = previous;
         }
+        if let Some(writes) = &mut self.writes {
+            writes.forget(position);
+        }
         self.positions.release(position);
         self.heap -= entry.heap_bytes();
         entry
@@ -130,7 +152,11 @@ impl<E: Value> EntryTable<E> {
 
     /// Bytes taken.
     pub fn bytes(&self) -> usize {
-        self.nodes.bytes() + self.positions.bytes() + self.heads.capacity() * size_of::<u32>() + self.heap
+        self.nodes.bytes()
+            + self.positions.bytes()
+            + self.heads.capacity() * size_of::<u32>()
+            + self.heap
+            + self.writes.as_ref().map_or(0, LastWrites::bytes)
     }
 }
 
@@ -194,6 +220,12 @@ pub(crate) trait AnyEntries: Debug + Send {
 
     fn maintain(&mut self, pages: usize);
 
+    /// Sets the time of writes.
+    fn begin(&mut self, now: i64);
+
+    /// Removes what has expired on the next `pages` pages.
+    fn expire(&mut self, pages: u32);
+
     fn bytes(&self) -> usize;
 
     fn fields(&self, out: &mut Vec<Field>);
@@ -236,7 +268,14 @@ struct Format<C> {
 }
 
 impl<N: Entries, C: Codec<N::Entry>> StoredEntries<N, C> {
-    pub(crate) fn new(name: String, definition: Option<String>, codec: C, entries: N) -> Self {
+    pub(crate) fn new(
+        name: String,
+        definition: Option<String>,
+        codec: C,
+        mut entries: N,
+        ttl: Option<StateTtl>,
+    ) -> Self {
+        entries.table_mut().writes = ttl.map(LastWrites::new);
         Self { entries, format: Arc::new(Format { name, codec, definition }) }
     }
 }
@@ -258,6 +297,25 @@ impl<N: Entries, C: Codec<N::Entry>> AnyEntries for StoredEntries<N, C> {
         let table = self.entries.table_mut();
         table.nodes.maintain(pages);
         table.positions.maintain(pages);
+        if let Some(writes) = &mut table.writes {
+            writes.maintain(pages);
+        }
+    }
+
+    fn begin(&mut self, now: i64) {
+        if let Some(writes) = &mut self.entries.table_mut().writes {
+            writes.begin(now);
+        }
+    }
+
+    fn expire(&mut self, pages: u32) {
+        let table = self.entries.table_mut();
+        let Some(writes) = &mut table.writes else { return };
+        let mut expired = Vec::new();
+        writes.walk(&table.positions, pages, &mut expired);
+        for position in expired {
+            self.entries.remove(position);
+        }
     }
 
     fn bytes(&self) -> usize {
@@ -269,6 +327,9 @@ impl<N: Entries, C: Codec<N::Entry>> AnyEntries for StoredEntries<N, C> {
         let mut fields = vec![Field::new(ROW, DataType::UInt32, false)];
         codec.fields("", &mut fields);
         out.extend(fields.into_iter().map(|field| with_definition(field, definition.as_deref())));
+        if self.entries.table().writes.is_some() {
+            out.push(last_write_field());
+        }
     }
 
     fn snapshot(&mut self) -> Box<dyn EntriesSnapshot> {
@@ -276,6 +337,7 @@ impl<N: Entries, C: Codec<N::Entry>> AnyEntries for StoredEntries<N, C> {
         Box::new(Snapshot {
             nodes: table.nodes.snapshot(),
             positions: table.positions.snapshot(),
+            writes: table.writes.as_mut().map(LastWrites::snapshot),
             format: Arc::clone(&self.format),
         })
     }
@@ -285,6 +347,8 @@ impl<N: Entries, C: Codec<N::Entry>> AnyEntries for StoredEntries<N, C> {
         columns.define(definition.as_deref());
         let keys = columns.required::<u32>(ROW, &DataType::UInt32)?;
         let reader = codec.reader("", columns)?;
+        columns.define(None);
+        let written = last_writes(columns)?;
         for (row, key) in keys.iter().enumerate() {
             let slot = rows.get(*key as usize).ok_or_else(|| columns.value_error(row, "no key has this number"))?;
             let entry = codec.read(&reader, row).map_err(|what| columns.value_error(row, what))?;
@@ -292,8 +356,10 @@ impl<N: Entries, C: Codec<N::Entry>> AnyEntries for StoredEntries<N, C> {
             if !self.entries.index(position) {
                 return Err(columns.value_error(row, "a second entry like another one"));
             }
+            if let (Some(writes), Some(written)) = (&mut self.entries.table_mut().writes, &written) {
+                writes.set(position, written[row]);
+            }
         }
-        columns.define(None);
         Ok(())
     }
 }
@@ -302,6 +368,7 @@ impl<N: Entries, C: Codec<N::Entry>> AnyEntries for StoredEntries<N, C> {
 struct Snapshot<E, C> {
     nodes: PagedSnapshot<Node<E>>,
     positions: SlotsSnapshot,
+    writes: Option<LastWritesSnapshot>,
     format: Arc<Format<C>>,
 }
 
@@ -324,11 +391,15 @@ impl<E: Value, C: Codec<E>> EntriesSnapshot for Snapshot<E, C> {
             codec.write(&mut writer, &node.entry);
         });
         out.push(Arc::new(UInt32Array::from(numbers)));
-        codec.finish(writer, out)
+        codec.finish(writer, out)?;
+        if let Some(writes) = &self.writes {
+            out.push(last_write_column(writes.values(pages, rows)));
+        }
+        Ok(())
     }
 
     fn bytes_bound(&self, pages: &[UsedPage], rows: usize) -> usize {
-        let mut fields = vec![Field::new(ROW, DataType::UInt32, false)];
+        let mut fields = vec![Field::new(ROW, DataType::UInt32, false), last_write_field()];
         self.format.codec.fields("", &mut fields);
         let fixed = fields.iter().map(|field| field_bytes(field.data_type())).sum::<usize>() * rows;
         let mut heap = 0;

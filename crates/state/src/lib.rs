@@ -19,6 +19,7 @@ pub mod map;
 pub mod paged;
 pub mod slots;
 pub mod table;
+pub mod ttl;
 
 pub use column::{Column, ColumnId};
 pub use entries::{Entries, EntriesId, EntryTable};
@@ -27,6 +28,7 @@ pub use map::{MapEntry, MapHash, MapTable};
 pub use paged::Value;
 pub use slots::Slots;
 pub use table::{BatchKeys, KeyLayout, KeyedTable, Touched};
+pub use ttl::StateTtl;
 
 /// State that cannot take what it is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -77,7 +77,8 @@ impl<K: Value, V: Value, H: MapHash<K>> MapTable<K, V, H> {
     }
 
     /// The position of the entry of `slot` whose key hashes to `hash` and satisfies `same`. A missing entry is added with
-    /// the key that `make` returns and a fresh value. The position is valid until the entry is removed.
+    /// the key that `make` returns and a fresh value; an expired one gets a fresh value. The position is valid until the
+    /// entry is removed. What has a fresh value must be written, see [`MapTable::value_mut`], or removed.
     #[inline]
     pub fn find_or_add(
         &mut self,
@@ -93,7 +94,13 @@ impl<K: Value, V: Value, H: MapHash<K>> MapTable<K, V, H> {
             candidate.0 == short && entries.slot(candidate.1) == slot && same(&entries.get(candidate.1).key)
         };
         match self.index.entry(place(&(short, 0)), is_entry, place) {
-            TableEntry::Occupied(occupied) => Ok(occupied.get().1),
+            TableEntry::Occupied(occupied) => {
+                let position = occupied.get().1;
+                if entries.expired(position) {
+                    entries.get_mut(position).value = self.fresh.clone();
+                }
+                Ok(position)
+            }
             TableEntry::Vacant(vacant) => {
                 let entry = MapEntry { hash: short, key: make(), value: self.fresh.clone() };
                 let position = entries.add(slots, slot, entry)?;
@@ -109,9 +116,10 @@ impl<K: Value, V: Value, H: MapHash<K>> MapTable<K, V, H> {
         &self.entries.get(position).value
     }
 
-    /// The value at `position`, for writing what is not on the heap.
+    /// The value at `position`, for writing what is not on the heap. The entry lives anew from now on.
     #[inline]
     pub fn value_mut(&mut self, position: u32) -> &mut V {
+        self.entries.touch(position);
         &mut self.entries.get_mut(position).value
     }
 

@@ -98,13 +98,13 @@ impl<T: Average> Function for Avg<T> {
     #[inline]
     fn accumulate(&self, accumulator: &mut SumAndCount<T::Sum>, value: T) {
         accumulator.sum = accumulator.sum.plus(value.widen()).unwrap_or_default();
-        accumulator.count += 1;
+        accumulator.count = accumulator.count.wrapping_add(1);
     }
 
     #[inline]
     fn retract(&self, accumulator: &mut SumAndCount<T::Sum>, value: T) {
         accumulator.sum = accumulator.sum.minus(value.widen()).unwrap_or_default();
-        accumulator.count -= 1;
+        accumulator.count = accumulator.count.wrapping_sub(1);
     }
 
     #[inline]
@@ -162,13 +162,13 @@ impl Function for DecimalAvg {
     #[inline]
     fn accumulate(&self, accumulator: &mut DecimalAverage, value: i128) {
         let sum = accumulator.sum.and_then(|sum| sum.plus(value));
-        *accumulator = self.of(sum, accumulator.count + 1);
+        *accumulator = self.of(sum, accumulator.count.wrapping_add(1));
     }
 
     #[inline]
     fn retract(&self, accumulator: &mut DecimalAverage, value: i128) {
         let sum = accumulator.sum.and_then(|sum| sum.minus(value));
-        *accumulator = self.of(sum, accumulator.count - 1);
+        *accumulator = self.of(sum, accumulator.count.wrapping_sub(1));
     }
 
     #[inline]

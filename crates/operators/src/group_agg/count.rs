@@ -35,12 +35,12 @@ impl Function for Count {
 
     #[inline]
     fn accumulate(&self, count: &mut i64, (): ()) {
-        *count += 1;
+        *count = count.wrapping_add(1);
     }
 
     #[inline]
     fn retract(&self, count: &mut i64, (): ()) {
-        *count -= 1;
+        *count = count.wrapping_sub(1);
     }
 
     #[inline]
@@ -73,9 +73,9 @@ impl Aggregate for CountStar {
             let count = &mut self.counts[*group as usize];
             version[1] = *count;
             if action & ACCUMULATE != 0 {
-                *count -= 1;
+                *count = count.wrapping_sub(1);
             } else if action & RETRACT != 0 {
-                *count += 1;
+                *count = count.wrapping_add(1);
             }
             version[0] = *count;
             debug_assert!(action & FIRST == 0 || version[0] == 0);

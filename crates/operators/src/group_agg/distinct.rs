@@ -370,10 +370,10 @@ impl<K: DistinctKey, C: Counts> Distinct for Counted<K, C> {
                         continue;
                     }
                     if action & ACCUMULATE != 0 {
-                        *count += 1;
+                        *count = count.wrapping_add(1);
                         actions[row] |= if *count == 1 { ACCUMULATE } else { 0 };
                     } else {
-                        *count -= 1;
+                        *count = count.wrapping_sub(1);
                         actions[row] |= if *count == 0 { RETRACT } else { 0 };
                     }
                 }

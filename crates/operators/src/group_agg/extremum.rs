@@ -151,9 +151,11 @@ impl<V: Value> SortedCounts<V> {
             entries.index(position);
             return Ok(change);
         };
+        let expired = entries.counts.expired(position);
         let count = &mut entries.counts.get_mut(position).1;
-        *count += change;
+        *count = if expired { change } else { count.wrapping_add(change) };
         let count = *count;
+        entries.counts.touch(position);
         if count == 0 {
             entries.remove(position);
         }
@@ -162,12 +164,19 @@ impl<V: Value> SortedCounts<V> {
 
     /// The least or greatest value of a slot.
     fn best(&mut self, slot: u32, extremum: Extremum) -> Option<V> {
-        let sorted = of_slot(&mut self.sorted, slot);
-        let best = match extremum {
-            Extremum::Min => sorted.first_key_value(),
-            Extremum::Max => sorted.last_key_value(),
-        };
-        best.map(|(key, _)| V::of_key(key))
+        loop {
+            let sorted = of_slot(&mut self.sorted, slot);
+            let best = match extremum {
+                Extremum::Min => sorted.first_key_value(),
+                Extremum::Max => sorted.last_key_value(),
+            };
+            let (key, position) = best?;
+            let position = *position;
+            if !self.counts.expired(position) {
+                return Some(V::of_key(key));
+            }
+            self.remove(position);
+        }
     }
 }
 
@@ -209,7 +218,7 @@ impl<V: Value> EntryFunction for RetractExtremum<V> {
             current.value = Some(V::own(value));
         }
         if SortedCounts::count(place, value, 1)? == 1 {
-            current.positive += 1;
+            current.positive = current.positive.wrapping_add(1);
         }
         Ok(())
     }
@@ -224,11 +233,14 @@ impl<V: Value> EntryFunction for RetractExtremum<V> {
         if SortedCounts::count(Place { entries: &mut *entries, slots, slot }, value, -1)? != 0 {
             return Ok(());
         }
-        current.positive -= 1;
+        current.positive = current.positive.wrapping_sub(1);
         if current.positive == 0 {
             current.value = None;
         } else if current.value.as_ref().is_some_and(|current| V::compare(value, current).is_eq()) {
             current.value = entries.best(slot, self.extremum);
+            if current.value.is_none() {
+                current.positive = 0; // the values that count have expired
+            }
         }
         Ok(())
     }

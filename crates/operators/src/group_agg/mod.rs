@@ -35,7 +35,7 @@ use streamfusion_plan::types::LogicalType;
 use streamfusion_row::Batch;
 use streamfusion_state::canonical::Sections;
 use streamfusion_state::codec::{Mapped, Required};
-use streamfusion_state::{ColumnId, KeyedState, KeyedTable, RestoreError, StateContext, StateSnapshot};
+use streamfusion_state::{ColumnId, KeyedState, KeyedTable, RestoreError, StateContext, StateSnapshot, StateTtl};
 
 use self::distinct::{CALLS_PER_TABLE, Distinct, Shared};
 use self::fold::Aggregate;
@@ -63,6 +63,7 @@ pub struct GroupAgg {
     calls: Vec<CallState>,
     distincts: Vec<DistinctState>,
     retraction: Retraction,
+    ttl: Option<StateTtl>,
     update_before: UpdateBefore,
     rows: Rows,
     changed: Vec<bool>,
@@ -91,7 +92,7 @@ impl GroupAgg {
     /// Errors if [`supports`] refuses the aggregate.
     pub fn try_new(spec: &GroupAggregate, input: &LogicalType, context: &StateContext) -> Result<Self, OperatorError> {
         let resolved = support::resolve(spec, input).map_err(|reason| OperatorError::Internal(reason.to_string()))?;
-        let mut table = KeyedTable::new(TABLE, resolved.keys.layout(), context);
+        let mut table = KeyedTable::new(TABLE, resolved.keys.layout(), resolved.ttl, context);
         let codec = Mapped::new(
             Required::new("", DataType::Int64),
             |records: &i64| *records,
@@ -111,6 +112,7 @@ impl GroupAgg {
             table,
             calls,
             retraction,
+            ttl: resolved.ttl,
             update_before: if spec.generate_update_before { UpdateBefore::Emit } else { UpdateBefore::Omit },
             rows: Rows::default(),
             changed: Vec::new(),
@@ -208,7 +210,8 @@ impl Operator for GroupAgg {
 
         self.restrict(&batch)?;
         self.changed.clear();
-        self.changed.resize(num_rows, false);
+        // with a time-to-live, operators behind this one need the refresh
+        self.changed.resize(num_rows, self.ttl.is_some());
         let mut versions = Vec::with_capacity(self.calls.len());
         for CallState { call, aggregate, actions } in &mut self.calls {
             let restricted = call.distinct || call.filter.is_some();

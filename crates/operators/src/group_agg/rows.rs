@@ -46,7 +46,7 @@ impl Rows {
         match batch.kinds() {
             None => self.actions.extend(groups.iter().map(|group| {
                 let count = &mut counts[*group as usize];
-                *count += 1;
+                *count = count.wrapping_add(1);
                 if *count == 1 { ACCUMULATE | FIRST } else { ACCUMULATE }
             })),
             Some(kinds) => {
@@ -63,7 +63,7 @@ impl Rows {
                         }
                         (0, false) => 0, // retracts a row that was never seen
                         (_, true) => {
-                            *count += 1;
+                            *count = count.wrapping_add(1);
                             ACCUMULATE
                         }
                         (1, false) => {
@@ -71,7 +71,7 @@ impl Rows {
                             RETRACT | EMPTY
                         }
                         (_, false) => {
-                            *count -= 1;
+                            *count = count.wrapping_sub(1);
                             RETRACT
                         }
                     }

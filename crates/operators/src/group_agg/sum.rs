@@ -84,13 +84,13 @@ impl<T: Number> Function for SumWithRetract<T> {
             None => Some(value),
             Some(sum) => sum.plus(value),
         };
-        accumulator.count += 1;
+        accumulator.count = accumulator.count.wrapping_add(1);
     }
 
     #[inline]
     fn retract(&self, accumulator: &mut CountedSum<T>, value: T) {
         accumulator.sum = accumulator.sum.unwrap_or_default().minus(value);
-        accumulator.count -= 1;
+        accumulator.count = accumulator.count.wrapping_sub(1);
     }
 
     #[inline]

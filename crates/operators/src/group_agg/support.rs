@@ -8,7 +8,9 @@ use streamfusion_plan::node::{AggCall, GroupAggregate};
 use streamfusion_plan::rex;
 use streamfusion_plan::types::{LogicalType, TypeKind};
 use streamfusion_row::types::arrow_type;
+use streamfusion_state::StateTtl;
 
+use super::distinct::CALLS_PER_TABLE;
 use super::extremum::Extremum;
 use super::keys::Keys;
 use super::position::Position;
@@ -77,6 +79,7 @@ impl Call {
 #[derive(Debug)]
 pub(super) struct Resolved {
     pub(super) keys: Keys,
+    pub(super) ttl: Option<StateTtl>,
     pub(super) calls: Vec<Call>,
 }
 
@@ -85,14 +88,36 @@ pub(super) fn resolve(spec: &GroupAggregate, input: &LogicalType) -> Result<Reso
     if spec.mini_batch_size.is_some() {
         return Err(Reason::new("mini-batch GROUP BY is not supported natively yet"));
     }
-    if spec.ttl_ms > 0 {
-        return Err(Reason::new("state time to live of GROUP BY is not supported natively yet"));
-    }
     let keys = spec.grouping.iter().map(|column| field(input, *column)).collect::<Result<Vec<_>, _>>()?;
     let arrow = keys.iter().map(arrow_type).collect::<Result<Vec<_>, _>>()?;
     let keys = Keys::try_new(&spec.grouping, &keys, &arrow)?;
-    let calls = spec.calls.iter().map(|call| resolve_call(call, spec, input)).collect::<Result<_, _>>()?;
-    Ok(Resolved { keys, calls })
+    let calls = spec.calls.iter().map(|call| resolve_call(call, spec, input)).collect::<Result<Vec<_>, _>>()?;
+    let ttl = StateTtl::of_millis(spec.ttl_ms);
+    if ttl.is_some() {
+        check_expiring(&calls)?;
+    }
+    Ok(Resolved { keys, ttl, calls })
+}
+
+/// What Flink does under a time-to-live and this operator does not.
+fn check_expiring(calls: &[Call]) -> Result<(), Reason> {
+    for call in calls {
+        if let FunctionKind::Position(_, Retraction::Applied) = call.function {
+            return Err(Reason::new(
+                "FIRST_VALUE and LAST_VALUE over input that retracts, with a state time to live, are not supported natively",
+            ));
+        }
+        let shares = |other: &&Call| {
+            let column = |call: &Call| call.argument.as_ref().map(|argument| argument.column);
+            other.distinct && column(other) == column(call)
+        };
+        if call.distinct && calls.iter().filter(shares).count() > CALLS_PER_TABLE {
+            return Err(Reason::new(
+                "more than 64 DISTINCT aggregates of one column, with a state time to live, are not supported natively",
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn field(input: &LogicalType, column: usize) -> Result<LogicalType, Reason> {

@@ -43,6 +43,17 @@ pub enum BatchKeys<'a> {
     Bytes(&'a KeyRows),
 }
 
+impl BatchKeys<'_> {
+    /// The number of rows.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Single(rows) => *rows,
+            Self::Fixed(keys, _) => keys.len(),
+            Self::Bytes(keys) => keys.len(),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) enum KeyIndex {
     Single(Option<u32>),

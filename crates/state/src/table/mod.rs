@@ -27,8 +27,10 @@ use crate::codec::Codec;
 use crate::column::{AnyColumn, Column, ColumnId, Stored};
 use crate::entries::{AnyEntries, Entries, EntriesId, StoredEntries};
 use crate::index::Found;
-use crate::keyed::{KeyGroups, StateContext};
+use crate::keyed::{KeyGroups, StateClock, StateContext};
+use crate::paged::PAGE;
 use crate::slots::Slots;
+use crate::ttl::{LastWrites, StateTtl};
 use crate::{StateError, index};
 
 /// Pages that come back from snapshots per batch and vector.
@@ -54,11 +56,15 @@ pub struct KeyedTable {
     /// Per slot: the batch that touched it last and its number there.
     stamps: Vec<(u32, u32)>,
     batch: u32,
+    clock: StateClock,
+    ttl: Option<StateTtl>,
+    /// With a time-to-live: when each slot was written last.
+    writes: Option<LastWrites>,
 }
 
 impl KeyedTable {
-    /// A table without keys. `name` is that of its main section; it never changes.
-    pub fn new(name: &'static str, layout: KeyLayout, context: &StateContext) -> Self {
+    /// A table without keys. `name` is that of its main section; it never changes. Without `ttl` keys live for ever.
+    pub fn new(name: &'static str, layout: KeyLayout, ttl: Option<StateTtl>, context: &StateContext) -> Self {
         Self {
             name,
             keys: KeyIndex::new(layout),
@@ -67,6 +73,9 @@ impl KeyedTable {
             entries: Vec::new(),
             stamps: Vec::new(),
             batch: 0,
+            clock: context.clock.clone(),
+            ttl,
+            writes: ttl.map(LastWrites::new),
         }
     }
 
@@ -96,13 +105,15 @@ impl KeyedTable {
         codec: impl Codec<N::Entry>,
         entries: N,
     ) -> EntriesId<N> {
-        self.entries.push(Box::new(StoredEntries::new(name.into(), definition, codec, entries)));
+        self.entries.push(Box::new(StoredEntries::new(name.into(), definition, codec, entries, self.ttl)));
         EntriesId { place: self.entries.len() - 1, entries: PhantomData }
     }
 
-    /// The slots of the keys of a batch; new keys are added. Errors if a key is of another subtask.
+    /// The slots of the keys of a batch; new keys are added. A key whose values have expired has empty ones. Errors if a key
+    /// is of another subtask.
     pub fn load(&mut self, keys: BatchKeys<'_>, touched: &mut Touched) -> Result<(), StateError> {
         self.maintain();
+        self.expire(keys.len())?;
         touched.groups.clear();
         touched.slots.clear();
         self.batch = match self.batch.checked_add(1) {
@@ -113,7 +124,32 @@ impl KeyedTable {
             }
         };
         let mut numbering = Numbering { stamps: &mut self.stamps, batch: self.batch, touched };
-        self.keys.find_or_add(&mut self.slots, keys, |found| numbering.add(found))
+        self.keys.find_or_add(&mut self.slots, keys, |found| numbering.add(found))?;
+        if let Some(writes) = &self.writes {
+            for slot in touched.slots.iter().filter(|slot| writes.expired(**slot)) {
+                clear(&mut self.columns, &mut self.entries, *slot);
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins a batch of so many rows: reads the clock and removes some of what has expired.
+    fn expire(&mut self, rows: usize) -> Result<(), StateError> {
+        let Some(writes) = &mut self.writes else { return Ok(()) };
+        let now = self.clock.now();
+        // faster than rows can add keys
+        let pages = u32::try_from(2 * rows / PAGE + 1).unwrap_or(u32::MAX);
+        writes.begin(now);
+        let mut expired = Vec::new();
+        writes.walk(&self.slots, pages, &mut expired);
+        for slot in expired {
+            self.remove(slot)?;
+        }
+        for entries in &mut self.entries {
+            entries.begin(now);
+            entries.expire(pages);
+        }
+        Ok(())
     }
 
     /// The values of a column. Errors if it is another table's.
@@ -130,16 +166,18 @@ impl KeyedTable {
         Ok((entries.ok_or(StateError::Unregistered)?, &self.slots))
     }
 
-    /// Keeps the values of these slots, which were loaded for the batch and changed.
-    pub fn commit(&mut self, _slots: &[u32]) {}
+    /// Keeps the values of these slots, which were loaded for the batch and written.
+    pub fn commit(&mut self, slots: &[u32]) {
+        if let Some(writes) = &mut self.writes {
+            slots.iter().for_each(|slot| writes.touch(*slot));
+        }
+    }
 
     /// Forgets the key of a loaded slot and what lies under it.
     pub fn remove(&mut self, slot: u32) -> Result<(), StateError> {
-        for column in &mut self.columns {
-            column.reset(slot);
-        }
-        for entries in &mut self.entries {
-            entries.clear(slot);
+        clear(&mut self.columns, &mut self.entries, slot);
+        if let Some(writes) = &mut self.writes {
+            writes.forget(slot);
         }
         self.keys.remove(&mut self.slots, slot)
     }
@@ -158,6 +196,9 @@ impl KeyedTable {
     fn maintain(&mut self) {
         self.slots.maintain(MAINTAINED_PAGES);
         self.keys.maintain(MAINTAINED_PAGES);
+        if let Some(writes) = &mut self.writes {
+            writes.maintain(MAINTAINED_PAGES);
+        }
         self.columns.iter_mut().for_each(|column| column.maintain(MAINTAINED_PAGES));
         self.entries.iter_mut().for_each(|entries| entries.maintain(MAINTAINED_PAGES));
     }
@@ -167,8 +208,19 @@ impl KeyedTable {
         let columns: usize = self.columns.iter().map(|column| column.bytes()).sum();
         let entries: usize = self.entries.iter().map(|entries| entries.bytes()).sum();
         let stamps = self.stamps.capacity() * size_of::<(u32, u32)>();
-        self.keys.bytes() + self.slots.bytes() + columns + entries + stamps
+        self.keys.bytes()
+            + self.slots.bytes()
+            + columns
+            + entries
+            + stamps
+            + self.writes.as_ref().map_or(0, LastWrites::bytes)
     }
+}
+
+/// Leaves empty values under a slot.
+fn clear(columns: &mut [Box<dyn AnyColumn>], entries: &mut [Box<dyn AnyEntries>], slot: u32) {
+    columns.iter_mut().for_each(|column| column.reset(slot));
+    entries.iter_mut().for_each(|entries| entries.clear(slot));
 }
 
 /// Numbers slots in first-touch order.

@@ -8,6 +8,7 @@ use super::snapshot::{VERSION, VERSION_KEY};
 use crate::canonical::{Section, Sections};
 use crate::codec::SectionColumns;
 use crate::keyed::RestoreError;
+use crate::ttl::last_writes;
 
 impl KeyedTable {
     /// Takes over the sections of one key group, of which the table has no key yet.
@@ -22,6 +23,8 @@ impl KeyedTable {
             return Err(RestoreError::Section { section: unknown.name().to_owned(), what: "unknown" });
         }
         let main = find(sections, self.name)?;
+        let now = self.clock.now();
+        self.entries.iter_mut().for_each(|entries| entries.begin(now));
         let mut slots = Vec::with_capacity(main.num_rows());
         for_each_batch(main, |columns| {
             let before = slots.len();
@@ -32,6 +35,13 @@ impl KeyedTable {
             }
             for column in &mut self.columns {
                 column.restore(columns, added)?;
+            }
+            let written = last_writes(columns)?;
+            if let Some(writes) = &mut self.writes {
+                for (row, slot) in added.iter().enumerate() {
+                    // without a time-to-live before, values are as old as the job
+                    writes.set(*slot, written.as_ref().map_or(now, |written| written[row]));
+                }
             }
             Ok(())
         })?;

@@ -18,6 +18,7 @@ use crate::column::ColumnSnapshot;
 use crate::entries::EntriesSnapshot;
 use crate::keyed::StateSnapshot;
 use crate::slots::{SlotsSnapshot, UsedPage};
+use crate::ttl::{LastWrites, LastWritesSnapshot, last_write_column, last_write_field};
 
 /// Metadata of a section's schema: the version of its columns.
 pub(super) const VERSION_KEY: &str = "streamfusion.version";
@@ -32,6 +33,7 @@ pub(super) struct TableSnapshot {
     name: &'static str,
     keys: KeysSnapshot,
     slots: SlotsSnapshot,
+    writes: Option<LastWritesSnapshot>,
     schema: SchemaRef,
     columns: Vec<Box<dyn ColumnSnapshot>>,
     entries: Vec<(String, SchemaRef, Box<dyn EntriesSnapshot>)>,
@@ -49,6 +51,9 @@ impl KeyedTable {
         let mut fields = Vec::new();
         keys.fields(&mut fields);
         self.columns.iter().for_each(|column| column.fields(&mut fields));
+        if self.writes.is_some() {
+            fields.push(last_write_field());
+        }
         let entries = self.entries.iter_mut().map(|entries| {
             let mut fields = Vec::new();
             entries.fields(&mut fields);
@@ -58,6 +63,7 @@ impl KeyedTable {
             name: self.name,
             keys,
             slots: self.slots.snapshot(),
+            writes: self.writes.as_mut().map(LastWrites::snapshot),
             schema: schema(fields),
             columns: self.columns.iter_mut().map(|column| column.snapshot()).collect(),
             entries: entries.collect(),
@@ -103,6 +109,9 @@ impl TableSnapshot {
             for column in &self.columns {
                 column.encode(pages, rows, &mut columns)?;
             }
+            if let Some(writes) = &self.writes {
+                columns.push(last_write_column(writes.values(pages, rows)));
+            }
             Ok(columns)
         })?);
         for (name, schema, entries) in &self.entries {
@@ -121,8 +130,8 @@ impl StateSnapshot for TableSnapshot {
         self.slots.groups()
     }
 
-    fn deadline(&self, _group: KeyGroup) -> Option<i64> {
-        None
+    fn deadline(&self, group: KeyGroup) -> Option<i64> {
+        self.writes.as_ref().and_then(|writes| writes.deadline(self.slots.pages(group)))
     }
 
     fn bytes_bound(&self, group: KeyGroup) -> usize {
@@ -137,7 +146,8 @@ impl StateSnapshot for TableSnapshot {
                 entries.bytes_bound(pages, count(pages))
             })
             .sum();
-        self.keys.bytes_bound(pages, rows) + columns + entries
+        let writes = self.writes.as_ref().map_or(0, |_| rows * size_of::<i64>());
+        self.keys.bytes_bound(pages, rows) + columns + entries + writes
     }
 
     fn sections(&self, group: KeyGroup) -> Result<Vec<Section>, CanonicalError> {

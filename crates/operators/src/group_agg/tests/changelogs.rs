@@ -290,7 +290,21 @@ fn what_is_not_native_has_a_reason() {
         supports(&spec, &input_type()).unwrap_err().to_string()
     };
     assert_eq!(reason(&|spec| spec.mini_batch_size = Some(100)), "mini-batch GROUP BY is not supported natively yet");
-    assert_eq!(reason(&|spec| spec.ttl_ms = 1), "state time to live of GROUP BY is not supported natively yet");
+    assert_eq!(
+        reason(&|spec| {
+            *spec = retracting(spec.clone());
+            spec.calls = vec![AggCall { need_retraction: true, ..call("LAST_VALUE", &[INT]) }];
+            spec.ttl_ms = 1;
+        }),
+        "FIRST_VALUE and LAST_VALUE over input that retracts, with a state time to live, are not supported natively"
+    );
+    assert_eq!(
+        reason(&|spec| {
+            spec.calls = vec![AggCall { distinct: true, ..call("COUNT", &[INT]) }; 65];
+            spec.ttl_ms = 1;
+        }),
+        "more than 64 DISTINCT aggregates of one column, with a state time to live, are not supported natively"
+    );
     assert_eq!(
         reason(&|spec| spec.calls[0].function = Function::User("my_sum".to_owned())),
         "the user-defined aggregate function my_sum is not supported natively"

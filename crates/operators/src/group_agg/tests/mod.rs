@@ -5,6 +5,7 @@ mod changelogs;
 mod model;
 mod properties;
 mod recovery;
+mod time_to_live;
 
 use std::fmt::Write;
 use std::sync::Arc;

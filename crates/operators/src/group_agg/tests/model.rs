@@ -5,21 +5,30 @@ use std::collections::HashMap;
 
 use super::*;
 
-/// The changelog of `rows`.
+/// The changelog of `rows`, all of which come at one moment.
 pub(super) fn changelog(spec: &GroupAggregate, rows: &[Row]) -> Vec<String> {
-    let mut groups: HashMap<String, Group> = HashMap::new();
+    changelog_over_time(spec, rows, &vec![0; rows.len()])
+}
+
+/// The changelog of `rows`, each of which comes at its time.
+pub(super) fn changelog_over_time(spec: &GroupAggregate, rows: &[Row], times: &[i64]) -> Vec<String> {
+    let mut groups: HashMap<String, (i64, Group)> = HashMap::new();
     let mut out = Vec::new();
-    for row in rows {
+    for (row, now) in rows.iter().zip(times) {
+        let time = Time { now: *now, ttl: spec.ttl_ms };
         let key: Vec<Datum> = spec.grouping.iter().map(|column| row.values[*column].clone()).collect();
         let id = describe(0, &key);
         let accumulate = row.kind == 0 || row.kind == 2;
+        // the accumulators expire; the entries of maps are as old or older
+        groups.retain(|_, (written, _)| !time.expired(*written));
         let first = !groups.contains_key(&id);
         if first && !accumulate {
             continue;
         }
-        let group = groups.entry(id.clone()).or_insert_with(|| Group::new(spec));
+        let (written, group) = groups.entry(id.clone()).or_insert_with(|| (0, Group::new(spec)));
+        *written = time.now;
         let before = group.value();
-        group.process(row, accumulate);
+        group.process(row, accumulate, time);
         let after = group.value();
         let mut emit = |kind: u8, value: &[Datum]| out.push(describe(kind, &[&key[..], value].concat()));
         if group.records == 0 {
@@ -29,7 +38,7 @@ pub(super) fn changelog(spec: &GroupAggregate, rows: &[Row]) -> Vec<String> {
             groups.remove(&id);
         } else if first {
             emit(0, &after);
-        } else if !before.iter().zip(&after).all(|(before, after)| same(before, after)) {
+        } else if spec.ttl_ms > 0 || !before.iter().zip(&after).all(|(before, after)| same(before, after)) {
             if spec.generate_update_before {
                 emit(1, &before);
             }
@@ -39,6 +48,44 @@ pub(super) fn changelog(spec: &GroupAggregate, rows: &[Row]) -> Vec<String> {
     out
 }
 
+#[derive(Clone, Copy)]
+struct Time {
+    now: i64,
+    ttl: i64,
+}
+
+impl Time {
+    fn expired(self, written: i64) -> bool {
+        self.ttl > 0 && written.saturating_add(self.ttl) <= self.now
+    }
+}
+
+/// Flink's MapState: values by key, by Java's `equals`, each with the time of its last write.
+struct MapState<V>(Vec<(Datum, V, i64)>);
+
+impl<V: Clone> MapState<V> {
+    fn get(&mut self, key: &Datum, time: Time) -> Option<V> {
+        self.0.retain(|(_, _, written)| !time.expired(*written));
+        self.0.iter().find(|(other, _, _)| compare(other, key).is_eq()).map(|(_, value, _)| value.clone())
+    }
+
+    fn remove(&mut self, key: &Datum) {
+        self.0.retain(|(other, _, _)| !compare(other, key).is_eq());
+    }
+
+    fn put(&mut self, key: &Datum, value: V, time: Time) {
+        match self.0.iter_mut().find(|(other, _, _)| compare(other, key).is_eq()) {
+            Some(entry) => (entry.1, entry.2) = (value, time.now),
+            None => self.0.push((key.clone(), value, time.now)),
+        }
+    }
+
+    fn keys(&mut self, time: Time) -> Vec<Datum> {
+        self.0.retain(|(_, _, written)| !time.expired(*written));
+        self.0.iter().map(|(key, _, _)| key.clone()).collect()
+    }
+}
+
 /// The generated equaliser: NaN differs from NaN, which is what `PartialEq` of f64 says.
 fn same(before: &Datum, after: &Datum) -> bool {
     before == after
@@ -46,25 +93,33 @@ fn same(before: &Datum, after: &Datum) -> bool {
 
 struct Group {
     records: i64,
+    consume_retraction: bool,
     calls: Vec<Accumulator>,
+    /// Per argument of DISTINCT calls: the calls, and per value what each has seen.
+    distincts: Vec<(usize, Vec<usize>, MapState<Vec<i64>>)>,
 }
 
 struct Accumulator {
     name: String,
     call: AggCall,
-    consume_retraction: bool,
-    /// Distinct values with their counts.
-    distinct: Vec<(Datum, i64)>,
     count: i64,
     sum: Datum,
     current: Datum,
     map_size: i64,
-    /// Values with counts, or in arrival order.
-    values: Vec<(Datum, i64)>,
+    map: MapState<i64>,
+    /// Values in arrival order.
+    values: Vec<Datum>,
 }
 
 impl Group {
     fn new(spec: &GroupAggregate) -> Self {
+        let mut distincts: Vec<(usize, Vec<usize>, MapState<Vec<i64>>)> = Vec::new();
+        for (number, call) in spec.calls.iter().enumerate().filter(|(_, call)| call.distinct) {
+            match distincts.iter_mut().find(|(argument, _, _)| *argument == call.args[0]) {
+                Some((_, calls, _)) => calls.push(number),
+                None => distincts.push((call.args[0], vec![number], MapState(Vec::new()))),
+            }
+        }
         let calls = spec
             .calls
             .iter()
@@ -81,23 +136,48 @@ impl Group {
                 Accumulator {
                     name,
                     call: call.clone(),
-                    consume_retraction: spec.need_retraction,
-                    distinct: Vec::new(),
                     count: 0,
                     sum,
                     current: Datum::Null,
                     map_size: 0,
+                    map: MapState(Vec::new()),
                     values: Vec::new(),
                 }
             })
             .collect();
-        Self { records: 0, calls }
+        Self { records: 0, consume_retraction: spec.need_retraction, calls, distincts }
     }
 
-    fn process(&mut self, row: &Row, accumulate: bool) {
+    fn process(&mut self, row: &Row, accumulate: bool, time: Time) {
         self.records += if accumulate { 1 } else { -1 };
-        for accumulator in &mut self.calls {
-            accumulator.process(row, accumulate);
+        let mut reached: Vec<bool> = self.calls.iter().map(|accumulator| accumulator.passes(row)).collect();
+        for (argument, calls, map) in &mut self.distincts {
+            let passed: Vec<bool> = calls.iter().map(|call| reached[*call]).collect();
+            calls.iter().for_each(|call| reached[*call] = false);
+            let key = &row.values[*argument];
+            if *key == Datum::Null || !passed.contains(&true) {
+                continue; // no aggregate takes a NULL
+            }
+            let mut counts = map.get(key, time).unwrap_or_else(|| vec![0; calls.len()]);
+            let before = counts.clone();
+            for ((call, count), _) in calls.iter().zip(&mut counts).zip(&passed).filter(|(_, passed)| **passed) {
+                reached[*call] = if !self.consume_retraction {
+                    std::mem::replace(count, 1) == 0
+                } else {
+                    *count += if accumulate { 1 } else { -1 };
+                    *count == i64::from(accumulate)
+                };
+            }
+            if counts.iter().all(|count| *count == 0) {
+                map.remove(key);
+            } else if self.consume_retraction || counts != before {
+                map.put(key, counts, time);
+            }
+        }
+        for (accumulator, reached) in self.calls.iter_mut().zip(reached) {
+            if reached {
+                accumulator.process(row, accumulate, time);
+            }
         }
     }
 
@@ -107,16 +187,17 @@ impl Group {
 }
 
 impl Accumulator {
-    fn process(&mut self, row: &Row, accumulate: bool) {
-        if self.call.filter.is_some_and(|filter| row.values[filter] != Datum::Bool(true)) {
-            return;
-        }
+    fn passes(&self, row: &Row) -> bool {
+        self.call.filter.is_none_or(|filter| row.values[filter] == Datum::Bool(true))
+    }
+
+    fn process(&mut self, row: &Row, accumulate: bool, time: Time) {
         let Some(argument) = self.call.args.first() else {
             self.count += if accumulate { 1 } else { -1 };
             return;
         };
         let value = row.values[*argument].clone();
-        if value == Datum::Null || self.call.distinct && !self.is_news(&value, accumulate) {
+        if value == Datum::Null {
             return;
         }
         match (self.name.as_str(), accumulate) {
@@ -131,31 +212,19 @@ impl Accumulator {
                 }
             }
             ("MIN" | "MAX", false) if !self.call.need_retraction => {}
-            ("MIN" | "MAX", _) => self.extremum_with_retract(value, accumulate),
+            ("MIN" | "MAX", _) => self.extremum_with_retract(value, accumulate, time),
             ("FIRST_VALUE", true) => {
-                self.values.push((value.clone(), 0));
+                self.values.push(value.clone());
                 if self.current == Datum::Null {
                     self.current = value;
                 }
             }
             ("LAST_VALUE", true) => {
-                self.values.push((value.clone(), 0));
+                self.values.push(value.clone());
                 self.current = value;
             }
             (_, _) => self.take_back(&value),
         }
-    }
-
-    /// DISTINCT: whether the row reaches the function.
-    fn is_news(&mut self, value: &Datum, accumulate: bool) -> bool {
-        let count = entry(&mut self.distinct, value);
-        if !self.consume_retraction {
-            let news = *count == 0;
-            *count = 1;
-            return news;
-        }
-        *count += if accumulate { 1 } else { -1 };
-        *count == i64::from(accumulate)
     }
 
     fn add(&mut self, value: &Datum, accumulate: bool) {
@@ -177,15 +246,17 @@ impl Accumulator {
         };
     }
 
-    fn extremum_with_retract(&mut self, value: Datum, accumulate: bool) {
+    fn extremum_with_retract(&mut self, value: Datum, accumulate: bool, time: Time) {
         let wanted = if self.name == "MIN" { Ordering::Less } else { Ordering::Greater };
         if accumulate && (self.map_size == 0 || compare(&value, &self.current) == wanted) {
             self.current = value.clone();
         }
-        let count = entry(&mut self.values, &value);
-        *count += if accumulate { 1 } else { -1 };
-        let count = *count;
-        self.values.retain(|(_, count)| *count != 0);
+        let count = self.map.get(&value, time).unwrap_or(0) + if accumulate { 1 } else { -1 };
+        if count == 0 {
+            self.map.remove(&value);
+        } else {
+            self.map.put(&value, count, time);
+        }
         if accumulate {
             self.map_size += i64::from(count == 1);
         } else if count == 0 {
@@ -193,22 +264,26 @@ impl Accumulator {
             if self.map_size == 0 {
                 self.current = Datum::Null;
             } else if compare(&value, &self.current).is_eq() {
-                self.current = self.values[0].0.clone();
-                for (other, _) in &self.values {
-                    if compare(other, &self.current) == wanted {
-                        self.current = other.clone();
+                let mut best: Option<Datum> = None;
+                for key in self.map.keys(time) {
+                    if best.as_ref().is_none_or(|best| compare(&key, best) == wanted) {
+                        best = Some(key);
                     }
                 }
+                if best.is_none() {
+                    self.map_size = 0;
+                }
+                self.current = best.unwrap_or(Datum::Null);
             }
         }
     }
 
     fn take_back(&mut self, value: &Datum) {
-        let Some(position) = self.values.iter().position(|(other, _)| compare(other, value).is_eq()) else { return };
+        let Some(position) = self.values.iter().position(|other| compare(other, value).is_eq()) else { return };
         self.values.remove(position);
         if compare(value, &self.current).is_eq() {
             let next = if self.name == "FIRST_VALUE" { self.values.first() } else { self.values.last() };
-            self.current = next.map_or(Datum::Null, |(value, _)| value.clone());
+            self.current = next.cloned().unwrap_or(Datum::Null);
         }
     }
 
@@ -232,15 +307,6 @@ impl Accumulator {
             _ => self.current.clone(),
         }
     }
-}
-
-/// The count of a value, by Java's `equals`.
-fn entry<'a>(values: &'a mut Vec<(Datum, i64)>, value: &Datum) -> &'a mut i64 {
-    let position = values.iter().position(|(other, _)| compare(other, value).is_eq()).unwrap_or_else(|| {
-        values.push((value.clone(), 0));
-        values.len() - 1
-    });
-    &mut values[position].1
 }
 
 fn generated_order(a: &Datum, b: &Datum) -> Option<Ordering> {

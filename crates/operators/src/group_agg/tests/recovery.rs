@@ -128,7 +128,7 @@ fn key_groups(spec: &GroupAggregate, rows: &[Row], max_parallelism: u32) -> Vec<
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn restore_at_any_row_does_not_matter(
