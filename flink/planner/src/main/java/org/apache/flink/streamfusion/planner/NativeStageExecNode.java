@@ -138,7 +138,7 @@ final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamE
         final StreamPartitioner partitioner =
                 singleton
                         ? new GlobalPartitioner<>()
-                        : new NativeKeyGroupPartitioner(KeyGroupRangeAssignment.DEFAULT_LOWER_BOUND_MAX_PARALLELISM);
+                        : NativeKeyGroupPartitioner.ofBatches(KeyGroupRangeAssignment.DEFAULT_LOWER_BOUND_MAX_PARALLELISM);
         final Transformation<Object> partition = new PartitionTransformation<>(operator, partitioner);
         partition.setName("Exchange");
         partition.setParallelism(singleton ? 1 : ExecutionConfig.PARALLELISM_DEFAULT);

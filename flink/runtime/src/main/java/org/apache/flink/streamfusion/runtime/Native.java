@@ -56,6 +56,28 @@ public final class Native {
 
     static native void stageClose(long stage);
 
+    // ---------------------------------------------------------------------------------------- in front of a stage
+
+    /** Says before the first batch how batches travel to and from the stage. */
+    static native void stageShuffle(long stage, String parameters);
+
+    /** Lets the rows go that wait for more; what comes of them is to be pulled. */
+    static native void stageFlush(long stage);
+
+    /** The number of rows that wait for more. */
+    static native int stageWaitingRows(long stage);
+
+    /** Whether a fragment misses siblings. */
+    static native boolean stageIsPending(long stage);
+
+    /** The key groups of fragments that miss siblings, ascending. */
+    static native int[] stagePendingKeyGroups(long stage);
+
+    static native byte[] stageSnapshotPending(long stage, int keyGroup);
+
+    /** Gives fragments of a snapshot back before the first batch; what comes of them is to be pulled. */
+    static native void stageRestorePending(long stage, int keyGroup, byte[] bytes);
+
     // ------------------------------------------------------------------------------------------------------- state
 
     /** The state of the stage as it is now, owned by the caller, or 0 if the stage keeps none. */

@@ -12,19 +12,40 @@ import java.util.Objects;
 /**
  * The keyed exchange between native stages: a batch goes to the subtask that owns its key group.
  *
- * <p>All rows of a batch belong to one subtask, but not to one key group. After a rescaling they may belong to several, so a
- * batch must not be part of an unaligned checkpoint.
+ * <p>All rows of a whole batch belong to one subtask, but not to one key group. After a rescaling they may belong to several, so
+ * it must not be part of an unaligned checkpoint. A fragment has rows of one key group alone: Flink may store it on its way
+ * and give it to whoever owns its key group afterwards.
  */
 public final class NativeKeyGroupPartitioner extends StreamPartitioner<NativeBatch>
         implements ConfigurableStreamPartitioner {
 
     private static final long serialVersionUID = 1L;
 
+    /** What travels. */
+    private enum Form {
+        BATCHES,
+        FRAGMENTS
+    }
+
+    private final Form form;
     private int maxParallelism;
 
-    public NativeKeyGroupPartitioner(int maxParallelism) {
+    private NativeKeyGroupPartitioner(Form form, int maxParallelism) {
+        this.form = form;
         configure(maxParallelism);
-        disableUnalignedCheckpoints();
+        if (form == Form.BATCHES) {
+            disableUnalignedCheckpoints();
+        }
+    }
+
+    /** For whole batches, whose barriers are always aligned. */
+    public static NativeKeyGroupPartitioner ofBatches(int maxParallelism) {
+        return new NativeKeyGroupPartitioner(Form.BATCHES, maxParallelism);
+    }
+
+    /** For fragments, which an unaligned checkpoint may store. */
+    public static NativeKeyGroupPartitioner ofFragments(int maxParallelism) {
+        return new NativeKeyGroupPartitioner(Form.FRAGMENTS, maxParallelism);
     }
 
     @Override
@@ -51,7 +72,7 @@ public final class NativeKeyGroupPartitioner extends StreamPartitioner<NativeBat
 
     @Override
     public StreamPartitioner<NativeBatch> copy() {
-        final NativeKeyGroupPartitioner copy = new NativeKeyGroupPartitioner(maxParallelism);
+        final NativeKeyGroupPartitioner copy = new NativeKeyGroupPartitioner(form, maxParallelism);
         copy.numberOfChannels = numberOfChannels;
         return copy;
     }
@@ -63,12 +84,14 @@ public final class NativeKeyGroupPartitioner extends StreamPartitioner<NativeBat
 
     @Override
     public boolean equals(Object other) {
-        return super.equals(other) && maxParallelism == ((NativeKeyGroupPartitioner) other).maxParallelism;
+        return super.equals(other)
+                && form == ((NativeKeyGroupPartitioner) other).form
+                && maxParallelism == ((NativeKeyGroupPartitioner) other).maxParallelism;
     }
 
     @Override
     public int hashCode() {
-        return Objects.hash(super.hashCode(), maxParallelism);
+        return Objects.hash(super.hashCode(), form, maxParallelism);
     }
 
     @Override

@@ -27,6 +27,10 @@ public final class StageConfig implements Serializable {
     /** The type of the output rows, or null if the output is batches. */
     final RowType outputType;
     final boolean hasExchange;
+    /** Whether batches leave as fragments, which a checkpoint may store on their way. */
+    final boolean fragmentOutput;
+    /** Whether batches arrive as fragments. */
+    final boolean fragmentInput;
     /** Whether the stage has state, which is in no snapshot. */
     final boolean stateful;
     final HostFunction[] hosts;
@@ -40,6 +44,8 @@ public final class StageConfig implements Serializable {
         this.entry = builder.entry;
         this.outputType = builder.outputType;
         this.hasExchange = builder.hasExchange;
+        this.fragmentOutput = builder.fragmentOutput;
+        this.fragmentInput = builder.fragmentInput;
         this.stateful = builder.stateful;
         this.hosts = builder.hosts.toArray(new HostFunction[0]);
         this.maxBatchRows = builder.maxBatchRows;
@@ -74,6 +80,8 @@ public final class StageConfig implements Serializable {
         private String entry;
         private RowType outputType;
         private boolean hasExchange;
+        private boolean fragmentOutput;
+        private boolean fragmentInput;
         private boolean stateful;
         private int maxBatchRows = DEFAULT_MAX_BATCH_ROWS;
         private long latencyMs = -1;
@@ -99,6 +107,18 @@ public final class StageConfig implements Serializable {
         /** The output is batches behind an exchange. */
         public Builder exchange() {
             this.hasExchange = true;
+            return this;
+        }
+
+        /** The output is fragments behind a keyed exchange. */
+        public Builder fragmentExchange() {
+            this.fragmentOutput = true;
+            return exchange();
+        }
+
+        /** The input is fragments. */
+        public Builder fragmentInput() {
+            this.fragmentInput = true;
             return this;
         }
 
@@ -132,6 +152,9 @@ public final class StageConfig implements Serializable {
         public StageConfig build() {
             if (hasExchange && outputType != null) {
                 throw new IllegalStateException("The output of an exchange is batches, not rows");
+            }
+            if (fragmentInput && inputType != null) {
+                throw new IllegalStateException("Fragments are batches, not rows");
             }
             return new StageConfig(this);
         }

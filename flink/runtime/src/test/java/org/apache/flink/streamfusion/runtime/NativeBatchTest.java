@@ -88,7 +88,7 @@ class NativeBatchTest extends NativeTestBase {
         final RowType type =
                 RowType.of(DataTypes.BIGINT().getLogicalType(), DataTypes.STRING().getLogicalType());
         final RowDataSerializer keys = new RowDataSerializer(type);
-        final NativeKeyGroupPartitioner partitioner = new NativeKeyGroupPartitioner(128);
+        final NativeKeyGroupPartitioner partitioner = NativeKeyGroupPartitioner.ofBatches(128);
         partitioner.setup(channels);
         final List<RowData> rows = new ArrayList<>();
         for (int i = 0; i < 300; i++) {

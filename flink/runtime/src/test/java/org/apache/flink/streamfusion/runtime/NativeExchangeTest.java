@@ -68,7 +68,7 @@ class NativeExchangeTest extends NativeTestBase {
         final Transformation<Object> batches =
                 stage(source.getTransformation(), first, NativeBatchTypeInfo.INSTANCE, 2);
         final Transformation<Object> exchange = cast(new PartitionTransformation<>(
-                        NativeExchangeTest.<NativeBatch>cast(batches), new NativeKeyGroupPartitioner(128)));
+                        NativeExchangeTest.<NativeBatch>cast(batches), NativeKeyGroupPartitioner.ofBatches(128)));
         final Transformation<Object> rows = stage(exchange, second, InternalTypeInfo.of(TYPE), 3);
         final List<String> arrived =
                 new DataStream<>(env, NativeExchangeTest.<RowData>cast(rows))

@@ -24,7 +24,7 @@ class NativeKeyGroupPartitionerTest {
     @CsvSource({"1,128", "3,128", "4,128", "10,128", "128,128", "7,1000", "200,512", "3,3", "1,1", "500,32768"})
     void batchesGoWhereFlinkSendsRowsOfTheirKeyGroup(int channels, int maxParallelism) {
         final KeyGroupStreamPartitioner<String, String> stock = new KeyGroupStreamPartitioner<>(k -> k, maxParallelism);
-        final NativeKeyGroupPartitioner ours = new NativeKeyGroupPartitioner(128);
+        final NativeKeyGroupPartitioner ours = NativeKeyGroupPartitioner.ofBatches(128);
         ours.configure(maxParallelism);
         stock.setup(channels);
         ours.setup(channels);
@@ -49,7 +49,7 @@ class NativeKeyGroupPartitionerTest {
 
     @Test
     void batchesWithoutAKeyGroupOfTheEdgeAreRefused() {
-        final NativeKeyGroupPartitioner partitioner = new NativeKeyGroupPartitioner(128);
+        final NativeKeyGroupPartitioner partitioner = NativeKeyGroupPartitioner.ofBatches(128);
         partitioner.setup(4);
         assertThatThrownBy(() -> select(partitioner, NativeBatch.NO_KEY_GROUP)).isInstanceOf(IllegalStateException.class);
         assertThatThrownBy(() -> select(partitioner, 128)).isInstanceOf(IllegalStateException.class);
@@ -57,7 +57,7 @@ class NativeKeyGroupPartitionerTest {
 
     @Test
     void copiesKeepChannelsKeyGroupsAndAlignment() throws Exception {
-        final NativeKeyGroupPartitioner partitioner = new NativeKeyGroupPartitioner(512);
+        final NativeKeyGroupPartitioner partitioner = NativeKeyGroupPartitioner.ofBatches(512);
         partitioner.setup(7);
         for (StreamPartitioner<NativeBatch> copy : List.of(partitioner.copy(), InstantiationUtil.clone(partitioner))) {
             assertThat(copy).isEqualTo(partitioner).hasSameHashCodeAs(partitioner).isNotSameAs(partitioner);
@@ -68,9 +68,9 @@ class NativeKeyGroupPartitionerTest {
 
     @Test
     void partitionersOfOtherEdgesAreDifferent() {
-        final NativeKeyGroupPartitioner partitioner = new NativeKeyGroupPartitioner(128);
-        final NativeKeyGroupPartitioner otherKeyGroups = new NativeKeyGroupPartitioner(256);
-        final NativeKeyGroupPartitioner otherChannels = new NativeKeyGroupPartitioner(128);
+        final NativeKeyGroupPartitioner partitioner = NativeKeyGroupPartitioner.ofBatches(128);
+        final NativeKeyGroupPartitioner otherKeyGroups = NativeKeyGroupPartitioner.ofBatches(256);
+        final NativeKeyGroupPartitioner otherChannels = NativeKeyGroupPartitioner.ofBatches(128);
         otherChannels.setup(3);
         assertThat(partitioner).isNotEqualTo(otherKeyGroups).isNotEqualTo(otherChannels);
         assertThat(partitioner).isNotEqualTo(new KeyGroupStreamPartitioner<>(k -> k, 128)).isNotEqualTo(Types.INT);
@@ -78,7 +78,7 @@ class NativeKeyGroupPartitionerTest {
 
     @Test
     void theEdgeLooksLikeAHashExchange() {
-        final NativeKeyGroupPartitioner partitioner = new NativeKeyGroupPartitioner(128);
+        final NativeKeyGroupPartitioner partitioner = NativeKeyGroupPartitioner.ofBatches(128);
         assertThat(partitioner).hasToString("HASH");
         assertThat(partitioner.isPointwise()).isFalse();
         assertThat(partitioner.isBroadcast()).isFalse();

@@ -1,0 +1,96 @@
+package org.apache.flink.streamfusion.runtime;
+
+import org.apache.flink.api.common.TaskInfo;
+import org.apache.flink.api.common.state.ListStateDescriptor;
+import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
+import org.apache.flink.runtime.state.KeyGroupRange;
+import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
+import org.apache.flink.runtime.state.StateInitializationContext;
+import org.apache.flink.runtime.state.StateSnapshotContext;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
+
+import java.util.List;
+import java.util.UUID;
+
+/**
+ * How batches travel to and from a stage, and what of that is in snapshots.
+ *
+ * <p>The epoch of a task is one more than the checkpoint it was restored from, or 0. What a checkpoint has stored on its way is of an
+ * epoch before. Flink tells the checkpoint to every task of a vertex that had any state in it; so that this includes tasks
+ * that would have none, each keeps a mark.
+ */
+final class StageShuffle {
+
+    private static final ListStateDescriptor<byte[]> MARK =
+            new ListStateDescriptor<>("__streamfusion_shuffle_v1", BytePrimitiveArraySerializer.INSTANCE);
+
+    private static final ObjectMapper JSON = new ObjectMapper();
+
+    private final StageConfig config;
+    private final KeyGroupRange keyGroups;
+    private final long epoch;
+
+    /** Null where the input is no fragments. */
+    private final PendingFragments pending;
+
+    private StageShuffle(StageConfig config, KeyGroupRange keyGroups, long epoch, PendingFragments pending) {
+        this.config = config;
+        this.keyGroups = keyGroups;
+        this.epoch = epoch;
+        this.pending = pending;
+    }
+
+    /** Reads what a snapshot has for this task. */
+    static StageShuffle of(StageConfig config, TaskInfo task, StateInitializationContext context) throws Exception {
+        final KeyGroupRange keyGroups =
+                KeyGroupRangeAssignment.computeKeyGroupRangeForOperatorIndex(
+                        task.getMaxNumberOfParallelSubtasks(),
+                        task.getNumberOfParallelSubtasks(),
+                        task.getIndexOfThisSubtask());
+        final long epoch =
+                context.getRestoredCheckpointId().isPresent() ? context.getRestoredCheckpointId().getAsLong() + 1 : 0;
+        if (config.fragmentInput || config.fragmentOutput) {
+            context.getOperatorStateStore().getListState(MARK).update(List.of(new byte[] {1}));
+        }
+        final PendingFragments pending =
+                config.fragmentInput ? PendingFragments.of(config.description, context, keyGroups) : null;
+        return new StageShuffle(config, keyGroups, epoch, pending);
+    }
+
+    /** Whether small batches of the input wait for more rows. */
+    boolean gathers() {
+        return config.inputIsBatches() && config.latencyMs != 0;
+    }
+
+    /** Tells a stage that was just opened, and gives it what was restored. Returns whether there was anything. */
+    boolean open(long stage) {
+        final ObjectNode json = JSON.createObjectNode();
+        json.put("gatherRows", gathers() ? config.maxBatchRows : 0);
+        if (config.fragmentInput) {
+            json.putObject("receiver")
+                    .put("epoch", epoch)
+                    .put("firstKeyGroup", keyGroups.getStartKeyGroup())
+                    .put("lastKeyGroup", keyGroups.getEndKeyGroup());
+        }
+        if (config.fragmentOutput) {
+            json.putObject("sender")
+                    .put("epoch", epoch)
+                    .put("attempt", UUID.randomUUID().getLeastSignificantBits() & Long.MAX_VALUE);
+        }
+        Native.stageShuffle(stage, json.toString());
+        return pending != null && pending.restore(stage);
+    }
+
+    /** Whether a fragment misses siblings, so that nothing may pass it. */
+    boolean isPending(long stage) {
+        return pending != null && Native.stageIsPending(stage);
+    }
+
+    /** Adds fragments that miss siblings to a snapshot. */
+    void snapshot(long stage, StateSnapshotContext context, PendingFragments.RawKeyedState raw) throws Exception {
+        if (pending != null) {
+            pending.snapshot(stage, context, raw);
+        }
+    }
+}
