@@ -80,14 +80,7 @@ impl Batch {
                 return Err(BatchError::Length { column, found: array.len(), expected: num_rows });
             }
         }
-        if let Some(kinds) = &kinds {
-            if kinds.values().len() != num_rows {
-                return Err(BatchError::Length { column: usize::MAX, found: kinds.values().len(), expected: num_rows });
-            }
-            if let Some(row) = kinds.values().iter().position(|k| *k > 3) {
-                return Err(BatchError::Kind { row });
-            }
-        }
+        check_kinds(kinds.as_ref(), num_rows)?;
         Ok(Self { columns: columns.into(), num_rows, kinds, key_group: None, fragment: None })
     }
 
@@ -104,6 +97,13 @@ impl Batch {
     /// Row kind bytes, `num_rows()` of them without NULLs, or `None` if every row is +I.
     pub fn kinds(&self) -> Option<&UInt8Array> {
         self.kinds.as_ref()
+    }
+
+    /// The same rows with other row kinds, `num_rows()` of them; absent means all +I. What an exchange noted about the batch
+    /// is not kept. Errors as [`Batch::try_new`] does.
+    pub fn with_kinds(self, kinds: Option<UInt8Array>) -> Result<Self, BatchError> {
+        check_kinds(kinds.as_ref(), self.num_rows)?;
+        Ok(Self { columns: self.columns, num_rows: self.num_rows, kinds, key_group: None, fragment: None })
     }
 
     /// The same rows, marked with a key group that stands for all of them (see the keyed exchange).
@@ -134,5 +134,16 @@ impl Batch {
         self.key_group = None;
         self.fragment = None;
         self
+    }
+}
+
+fn check_kinds(kinds: Option<&UInt8Array>, num_rows: usize) -> Result<(), BatchError> {
+    let Some(kinds) = kinds.map(UInt8Array::values) else { return Ok(()) };
+    if kinds.len() != num_rows {
+        return Err(BatchError::Length { column: usize::MAX, found: kinds.len(), expected: num_rows });
+    }
+    match kinds.iter().position(|kind| *kind > 3) {
+        Some(row) => Err(BatchError::Kind { row }),
+        None => Ok(()),
     }
 }
