@@ -5,7 +5,9 @@
 //! module, with a reason if not.
 #![forbid(unsafe_code)]
 
+pub mod bundle;
 pub mod calc;
+pub mod changelog;
 pub mod drop_update_before;
 pub mod error;
 pub mod group_agg;

@@ -11,14 +11,8 @@ use streamfusion_row::{Batch, RowKind};
 
 use super::rows::{ACCUMULATE, EMPTY, FIRST, RETRACT};
 use super::versions::Versions;
+pub(super) use crate::changelog::UpdateBefore;
 use crate::{OUTPUT_BATCH_BYTES, OUTPUT_BATCH_ROWS, OperatorError};
-
-/// Whether -U goes out before +U.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum UpdateBefore {
-    Emit,
-    Omit,
-}
 
 /// Output that was not pulled yet.
 #[derive(Debug)]
