@@ -23,7 +23,7 @@ use streamfusion_row::KeyGroup;
 use streamfusion_row::entry::{ColumnTree, EntryBuffers};
 use streamfusion_row::exchange::{FragmentSplitter, KeySplitter};
 use streamfusion_row::names::RowNames;
-use streamfusion_state::{KeyGroups, KeyedState, StateClock, StateContext};
+use streamfusion_state::{KeyedState, StateContext};
 
 use crate::capabilities::{calc_expressions, key_types};
 use crate::error::{EngineError, NodeName};
@@ -433,9 +433,7 @@ fn operator(
         NodeKind::DropUpdateBefore => Some(Box::new(DropUpdateBefore::new())),
         NodeKind::GroupAggregate(aggregate) => {
             let input = spec.inputs.first().ok_or_else(|| unsupported("GROUP BY has no input"))?;
-            // a stage that is opened without state owns all keys, until the operators of Flink give every stage its own
-            let all = StateContext { key_groups: KeyGroups::all(128), clock: StateClock::system() };
-            let context = context.unwrap_or(&all);
+            let context = context.ok_or_else(|| unsupported("GROUP BY was opened without a range of keys"))?;
             Some(Box::new(GroupAgg::try_new(aggregate, input, context).map_err(failed)?))
         }
         NodeKind::Union => None,

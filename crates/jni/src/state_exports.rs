@@ -2,13 +2,29 @@
 //!
 //! A snapshot is taken on the thread of its stage and encoded on any other one, also after the stage was closed.
 
-use jni::objects::{JByteArray, JClass, JIntArray, JLongArray, JObjectArray};
+use jni::objects::{JByteArray, JClass, JIntArray, JLongArray, JObjectArray, JString};
 use jni::sys::{jint, jlong};
 use jni::{Env, EnvUnowned};
 use streamfusion_row::KeyGroup;
+use streamfusion_state::canonical::{HEADER_STATE, chunk_state};
 
 use crate::guard::{NativeError, guard};
 use crate::objects::{SNAPSHOTS, with_stage};
+
+/// `String stateName(int state)`: the keyed state that holds headers (0) or chunk n (n + 1).
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stateName<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    state: jint,
+) -> JString<'a> {
+    guard(env, |env| {
+        let number =
+            u32::try_from(state).map_err(|_| NativeError::Argument { name: "state", value: i64::from(state) })?;
+        let name = number.checked_sub(1).map_or_else(|| HEADER_STATE.to_owned(), chunk_state);
+        Ok(env.new_string(name)?)
+    })
+}
 
 /// `long stageSnapshot(long stage)`: a snapshot that the caller owns, or 0 if the stage keeps no state.
 #[unsafe(no_mangle)]

@@ -50,7 +50,7 @@ pub struct Stage {
     pub writes: Vec<EntryField>,
     /// Sub-expressions that run in the JVM, with their nodes; the position is the host's number.
     pub hosts: Vec<(i64, Host)>,
-    /// Whether one of its nodes keeps state, which is in no checkpoint or savepoint.
+    /// Whether one of its nodes keeps state.
     pub stateful: bool,
     /// What the engine needs to open the stage; read it with [`StageSpec`](crate::spec::StageSpec).
     pub spec: Value,

@@ -90,9 +90,6 @@ impl StageState {
         for (link, (node, operator)) in operators.enumerate() {
             let Some(table) = operator.state().map(|state| state.table()) else { continue };
             let fault = |what| EngineError::State { node: node.clone(), what };
-            if parameters.is_none() && table == "groups" {
-                continue; // until the operators of Flink open every such stage with state
-            }
             let parameters = parameters.ok_or_else(|| fault("it keeps state, but its stage was opened without any"))?;
             if found.is_some() {
                 return Err(fault("it keeps state, and so does a node before it in its stage"));

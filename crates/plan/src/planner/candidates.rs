@@ -1,5 +1,6 @@
 //! Which nodes could run natively, before anything is weighed.
 
+use super::host::refuses_state;
 use super::{Decisions, Edges};
 use crate::capability::{Capabilities, NativeNode};
 use crate::check::check_node;
@@ -50,10 +51,10 @@ fn decide_alone(
             return Err(Reason::new("an expression over two inputs cannot run in the JVM"));
         }
     }
-    if native.stateful && graph.checkpointing {
-        return Err(Reason::new("the job takes checkpoints, and native state cannot be checkpointed yet"));
+    match refuses_state(&graph.config) {
+        Some(reason) if native.stateful => Err(reason),
+        _ => Ok(native),
     }
-    Ok(native)
 }
 
 /// Why a candidate of this kind does not help its readers.

@@ -7,6 +7,7 @@
 //!    stateful node (`stages`). `live` says which fields travel between them.
 
 mod candidates;
+mod host;
 mod live;
 mod stages;
 #[cfg(test)]

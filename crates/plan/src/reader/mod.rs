@@ -39,8 +39,6 @@ pub struct Graph {
     pub nodes: Vec<Node>,
     /// Every option set in the session.
     pub config: Config,
-    /// Whether the job takes checkpoints.
-    pub checkpointing: bool,
     /// Whether its checkpoints may be unaligned, at once or after a timeout: they then store records on their way.
     pub unaligned: bool,
     /// Version of Flink that wrote the plan, where it says so.
@@ -92,8 +90,6 @@ struct Request {
     flink_version: Option<Value>,
     #[serde(default)]
     config: Option<BTreeMap<String, Value>>,
-    #[serde(default)]
-    checkpointing: Option<bool>,
     #[serde(default)]
     unaligned: Option<bool>,
     nodes: Vec<Box<RawValue>>,
@@ -155,7 +151,6 @@ impl Graph {
         Ok(Self {
             nodes,
             config,
-            checkpointing: request.checkpointing.unwrap_or(false),
             unaligned: request.unaligned.unwrap_or(false),
             flink_version: request.flink_version.and_then(scalar),
             raw,

@@ -556,12 +556,44 @@ fn a_singleton_exchange_never_carries_fragments() -> TestResult {
 }
 
 #[test]
-fn a_job_with_checkpoints_keeps_state_and_its_exchange_on_flink() -> TestResult {
+fn a_backend_that_cannot_host_native_state_keeps_it_and_its_exchange_on_flink() -> TestResult {
     let mut json = request(vec![source(1, PAIR), busy(2, 1), exchange(3, PAIR, &[0], 2), aggregate(4, 3), sink(5, 4)]);
-    json["checkpointing"] = json!(true);
-    let plan = plan_request(&json, &Engine::default())?;
-    assert_eq!(shorts(&plan), ["rows of 1 -> [2] @2 -> rows"]);
-    assert!(reason(&plan, 4).starts_with("the job takes checkpoints"), "{}", reason(&plan, 4));
+    for (option, value, expected) in [
+        (
+            "state.backend.type",
+            "forst",
+            Some("the state backend forst cannot host native state, hashmap and rocksdb can"),
+        ),
+        (
+            "state.backend",
+            "my.Factory",
+            Some("the state backend my.Factory cannot host native state, hashmap and rocksdb can"),
+        ),
+        (
+            "state.changelog.enabled",
+            "TRUE",
+            Some("the job writes a state changelog, which native state has no part in"),
+        ),
+        (
+            "state.backend.changelog.enabled",
+            "true",
+            Some("the job writes a state changelog, which native state has no part in"),
+        ),
+        ("state.changelog.enabled", "false", None),
+        ("state.backend.type", "RocksDB", None),
+        ("state.backend.type", "hashmap", None),
+        ("execution.checkpointing.interval", "1 s", None),
+    ] {
+        json["config"] = json!({option: value});
+        let plan = plan_request(&json, &Engine::default())?;
+        match expected {
+            Some(expected) => {
+                assert_eq!(shorts(&plan), ["rows of 1 -> [2] @2 -> rows"]);
+                assert_eq!(reason(&plan, 4), expected);
+            }
+            None => assert_eq!(plan.stages.len(), 2, "{option} = {value}"),
+        }
+    }
     Ok(())
 }
 

@@ -4,12 +4,16 @@ import org.apache.flink.api.common.ExecutionConfig;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.dag.Transformation;
 import org.apache.flink.configuration.ReadableConfig;
+import org.apache.flink.configuration.StateBackendOptions;
+import org.apache.flink.core.memory.ManagedMemoryUseCase;
 import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
+import org.apache.flink.streamfusion.runtime.KeyGroupSelector;
+import org.apache.flink.streamfusion.runtime.KeyGroupTypeInfo;
 import org.apache.flink.streamfusion.runtime.NativeBatchTypeInfo;
 import org.apache.flink.streamfusion.runtime.NativeKeyGroupPartitioner;
 import org.apache.flink.streamfusion.runtime.NativeStageOperatorFactory;
 import org.apache.flink.streamfusion.runtime.StageConfig;
-import org.apache.flink.streaming.api.operators.StreamOperatorFactory;
+import org.apache.flink.streaming.api.transformations.OneInputTransformation;
 import org.apache.flink.streaming.api.transformations.PartitionTransformation;
 import org.apache.flink.streaming.api.transformations.UnionTransformation;
 import org.apache.flink.streaming.runtime.partitioner.GlobalPartitioner;
@@ -54,8 +58,17 @@ final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamE
      */
     record Naming(String uidName, String uidSuffix, String simpleName, String description) {}
 
+    /**
+     * The share of native state in the managed memory of operators, where buffers of Flink's own count 1 or more. Beside RocksDB they are
+     * not to be made smaller than they need be.
+     */
+    private static final int STATE_MEMORY_WEIGHT = 4;
+
+    private static final int STATE_MEMORY_WEIGHT_BESIDE_ROCKSDB = 1;
+
     private final Naming naming;
-    private final StreamOperatorFactory<Object> factory;
+    private final boolean stateful;
+    private final NativeStageOperatorFactory factory;
     private final TypeInformation<Object> outputTypeInfo;
     private final Optional<List<Integer>> exchange;
     private final Distribution distribution;
@@ -84,6 +97,7 @@ final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamE
                 outputType,
                 naming.description());
         this.naming = naming;
+        this.stateful = stageConfig.isStateful();
         // Made here, where a failure leaves the job to Flink, and not when the graph is translated.
         this.factory = NativeStageOperatorFactory.of(stageConfig);
         this.outputTypeInfo = outputTypeInfo(output, outputType);
@@ -94,19 +108,31 @@ final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamE
     @Override
     protected Transformation<RowData> translateToPlanInternal(PlannerBase planner, ExecNodeConfig config) {
         final Transformation<Object> input = input(planner);
-        final Transformation<Object> operator =
+        final TransformationMetadata metadata = metadata(config);
+        final OneInputTransformation<Object, Object> operator =
                 ExecNodeUtil.createOneInputTransformation(
                         input,
-                        metadata(config),
-                        factory,
+                        metadata,
+                        factory.withOperatorUid(metadata.getUid()),
                         outputTypeInfo,
                         input.getParallelism(),
                         false);
+        if (stateful) {
+            operator.setStateKeySelector(KeyGroupSelector.INSTANCE);
+            operator.setStateKeyType(KeyGroupTypeInfo.INSTANCE);
+            operator.declareManagedMemoryUseCaseAtOperatorScope(
+                    ManagedMemoryUseCase.OPERATOR, stateMemoryWeight(config));
+        }
         if (distribution == Distribution.SINGLETON || isSingleton(input)) {
             operator.setParallelism(1);
             operator.setMaxParallelism(1);
         }
         return asRows(exchange.map(keys -> partition(operator, keys)).orElse(operator));
+    }
+
+    private static int stateMemoryWeight(ReadableConfig config) {
+        final boolean rocksDb = config.get(StateBackendOptions.STATE_BACKEND).equalsIgnoreCase("rocksdb");
+        return rocksDb ? STATE_MEMORY_WEIGHT_BESIDE_ROCKSDB : STATE_MEMORY_WEIGHT;
     }
 
     private Transformation<Object> input(PlannerBase planner) {

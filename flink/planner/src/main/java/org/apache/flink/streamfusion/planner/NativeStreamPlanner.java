@@ -1,9 +1,7 @@
 package org.apache.flink.streamfusion.planner;
 
 import org.apache.flink.api.dag.Transformation;
-import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.ReadableConfig;
-import org.apache.flink.configuration.StateRecoveryOptions;
 import org.apache.flink.runtime.util.EnvironmentInformation;
 import org.apache.flink.streamfusion.planner.StageNodes.BatchLimits;
 import org.apache.flink.streamfusion.planner.StageNodes.Origin;
@@ -135,8 +133,7 @@ final class NativeStreamPlanner extends StreamPlanner {
                         graph,
                         CompiledPlanSerdeUtil.createJsonObjectWriter(serdeContext),
                         EnvironmentInformation.getVersion(),
-                        config.toMap(),
-                        hasSnapshots(environment, config));
+                        config.toMap());
         final PlanResponse response = PlanResponse.parse(service.plan(request.text()));
         final HostCompiler hosts = new HostCompiler(serdeContext, config, classLoader);
         final StageNodes stageNodes = new StageNodes(request, hosts, batchLimits(environment, config), origin);
@@ -144,13 +141,6 @@ final class NativeStreamPlanner extends StreamPlanner {
         explanation = response.explanation();
         LOG.info("StreamFusion: {}", response.summary());
         return splice;
-    }
-
-    /** Whether the job takes checkpoints or starts from one or from a savepoint. */
-    private static boolean hasSnapshots(StreamExecutionEnvironment environment, ReadableConfig config) {
-        return environment.getCheckpointConfig().isCheckpointingEnabled()
-                || config.getOptional(CheckpointingOptions.CHECKPOINTING_INTERVAL).isPresent()
-                || config.getOptional(StateRecoveryOptions.SAVEPOINT_PATH).isPresent();
     }
 
     private static BatchLimits batchLimits(StreamExecutionEnvironment environment, ReadableConfig config) {

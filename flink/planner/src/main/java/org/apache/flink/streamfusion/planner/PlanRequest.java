@@ -37,15 +37,13 @@ final class PlanRequest {
     private final Map<Integer, JsonNode> nodeJson = new LinkedHashMap<>();
     private final String text;
 
-    private PlanRequest(
-            ExecNodeGraph graph, ObjectWriter writer, String flinkVersion, Map<String, String> config, boolean checkpointing)
+    private PlanRequest(ExecNodeGraph graph, ObjectWriter writer, String flinkVersion, Map<String, String> config)
             throws JsonProcessingException {
         collect(graph);
         final ObjectNode request = MAPPER.createObjectNode();
         request.put("flinkVersion", flinkVersion);
         final ObjectNode configJson = request.putObject("config");
         config.forEach(configJson::put);
-        request.put("checkpointing", checkpointing);
         final ArrayNode nodesJson = request.putArray("nodes");
         final ArrayNode edgesJson = request.putArray("edges");
         for (ExecNode<?> node : nodes.values()) {
@@ -65,12 +63,10 @@ final class PlanRequest {
      *
      * @param writer Flink's writer of compiled plans
      * @param config every option that is set, as text
-     * @param checkpointing whether the job takes checkpoints or is restored from a snapshot
      */
-    static PlanRequest of(
-            ExecNodeGraph graph, ObjectWriter writer, String flinkVersion, Map<String, String> config, boolean checkpointing)
+    static PlanRequest of(ExecNodeGraph graph, ObjectWriter writer, String flinkVersion, Map<String, String> config)
             throws JsonProcessingException {
-        return new PlanRequest(graph, writer, flinkVersion, config, checkpointing);
+        return new PlanRequest(graph, writer, flinkVersion, config);
     }
 
     /** The request as Rust reads it. */

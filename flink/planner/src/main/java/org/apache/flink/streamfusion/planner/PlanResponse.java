@@ -26,7 +26,7 @@ record PlanResponse(String summary, String explanation, List<Stage> stages) {
      *
      * @param nodes ids in order, an exchange last; empty for a stage that only enters or exits
      * @param exchange key columns of the exchange after the last node: none for a singleton
-     * @param stateful whether a node keeps state, which is in no snapshot
+     * @param stateful whether a node keeps keyed state
      * @param entry the columns to write as JSON, or null if the input is batches
      */
     record Stage(

@@ -1,8 +1,7 @@
 package org.apache.flink.streamfusion.planner;
 
-import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.Configuration;
-import org.apache.flink.configuration.StateRecoveryOptions;
+import org.apache.flink.configuration.StateBackendOptions;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.flink.table.api.CompiledPlan;
@@ -48,26 +47,25 @@ class NativeStreamPlannerTest {
                 .forEach(e -> edges.add((e.get("source").asInt() - first) + ">" + (e.get("target").asInt() - first)));
         assertThat(edges).containsExactly("0>1", "1>2", "2>3", "3>4");
         assertThat(request.get("flinkVersion").asText()).isEqualTo("2.2.1");
-        assertThat(request.get("checkpointing").asBoolean()).isFalse();
         assertThat(request.at("/nodes/1/condition/internalName").asText()).isEqualTo("$>$1");
     }
 
     @Test
-    void request_says_that_checkpoints_are_taken_however_they_were_switched_on() throws Exception {
+    void request_says_which_backend_keeps_state_however_that_was_set() throws Exception {
         final FixedPlanService service = new FixedPlanService();
         final TestSession bySet = TestSession.with(service);
-        bySet.tables().getConfig().set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofSeconds(10));
+        bySet.tables().getConfig().set(StateBackendOptions.STATE_BACKEND, "rocksdb");
         bySet.tables().explainSql(AGGREGATE);
+        final Configuration rocksDb = new Configuration();
+        rocksDb.set(StateBackendOptions.STATE_BACKEND, "rocksdb");
         final TestSession byEnvironment = TestSession.with(service);
-        byEnvironment.environment().enableCheckpointing(10_000);
+        byEnvironment.environment().configure(rocksDb);
         byEnvironment.tables().explainSql(AGGREGATE);
-        final Configuration cluster = new Configuration();
-        cluster.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofSeconds(10));
-        TestSession.create(TestSession.factory(service), cluster).tables().explainSql(AGGREGATE);
+        TestSession.create(TestSession.factory(service), rocksDb).tables().explainSql(AGGREGATE);
 
         assertThat(service.requests).hasSize(3);
         for (String request : service.requests) {
-            assertThat(MAPPER.readTree(request).get("checkpointing").asBoolean()).isTrue();
+            assertThat(MAPPER.readTree(request).at("/config/state.backend.type").asText()).isEqualTo("rocksdb");
         }
     }
 
@@ -210,16 +208,6 @@ class NativeStreamPlannerTest {
             assertThat(session.tables().explainSql(AGGREGATE))
                     .contains("streamfusion.batch.max-rows must be from 1 to 1048576, not " + rows);
         }
-    }
-
-    @Test
-    void request_says_that_the_job_is_restored() throws Exception {
-        final FixedPlanService service = new FixedPlanService();
-        final Configuration configuration = new Configuration();
-        configuration.set(StateRecoveryOptions.SAVEPOINT_PATH, "file:///savepoint");
-        TestSession.create(TestSession.factory(service), configuration).tables().explainSql(AGGREGATE);
-
-        assertThat(MAPPER.readTree(service.requests.get(0)).get("checkpointing").asBoolean()).isTrue();
     }
 
     @Test

@@ -10,9 +10,12 @@ import org.apache.flink.api.common.functions.util.ListCollector;
 import org.apache.flink.api.common.functions.util.RuntimeUDFContext;
 import org.apache.flink.api.dag.Transformation;
 import org.apache.flink.metrics.groups.UnregisteredMetricsGroup;
+import org.apache.flink.core.memory.ManagedMemoryUseCase;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.flink.streamfusion.runtime.HostFunction;
+import org.apache.flink.streamfusion.runtime.KeyGroupSelector;
+import org.apache.flink.streamfusion.runtime.KeyGroupTypeInfo;
 import org.apache.flink.streamfusion.runtime.NativeBatchTypeInfo;
 import org.apache.flink.streamfusion.runtime.NativeKeyGroupPartitioner;
 import org.apache.flink.streamfusion.runtime.NativeStageOperatorFactory;
@@ -76,6 +79,24 @@ class StageTranslationTest {
         assertThat(aggregate.getName()).startsWith("GroupAggregate[");
         assertThat(calc.getDescription()).contains("Native(Calc(select=").contains(" -> Exchange(distribution=[hash[");
         assertThat(aggregate.getMaxParallelism()).isEqualTo(-1);
+    }
+
+    @Test
+    void stateful_stage_alone_has_a_keyed_backend_and_managed_memory() {
+        final TestSession session = TestSession.with(new FixedPlanService().answer(NativePlans::aggregateInTwoStages));
+        final OneInputTransformation<?, ?> aggregate = nativeOperators(session, AGGREGATE).get(0);
+        final OneInputTransformation<?, ?> calc = nativeOperators(session, AGGREGATE).get(1);
+
+        assertThat(aggregate.getStateKeySelector()).isEqualTo(KeyGroupSelector.INSTANCE);
+        assertThat(aggregate.getStateKeyType()).isEqualTo(KeyGroupTypeInfo.INSTANCE);
+        assertThat(aggregate.getManagedMemoryOperatorScopeUseCaseWeights())
+                .isEqualTo(Map.of(ManagedMemoryUseCase.OPERATOR, 4));
+        assertThat(calc.getStateKeySelector()).isNull();
+        assertThat(calc.getManagedMemoryOperatorScopeUseCaseWeights()).isEmpty();
+
+        session.tables().getConfig().set("state.backend.type", "rocksdb");
+        assertThat(nativeOperators(session, AGGREGATE).get(0).getManagedMemoryOperatorScopeUseCaseWeights())
+                .isEqualTo(Map.of(ManagedMemoryUseCase.OPERATOR, 1));
     }
 
     @Test

@@ -80,6 +80,9 @@ public final class Native {
 
     // ------------------------------------------------------------------------------------------------------- state
 
+    /** The name of the keyed state that holds headers (0) or chunk n (n + 1) in snapshots. */
+    static native String stateName(int state);
+
     /** The state of the stage as it is now, owned by the caller, or 0 if the stage keeps none. */
     static native long stageSnapshot(long stage);
 

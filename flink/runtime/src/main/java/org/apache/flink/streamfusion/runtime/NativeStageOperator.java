@@ -1,14 +1,15 @@
 package org.apache.flink.streamfusion.runtime;
 
-import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.metrics.Counter;
 import org.apache.flink.metrics.MetricGroup;
+import org.apache.flink.runtime.checkpoint.CheckpointOptions;
 import org.apache.flink.runtime.event.WatermarkEvent;
-import org.apache.flink.runtime.execution.SuppressRestartsException;
+import org.apache.flink.runtime.state.CheckpointStreamFactory;
 import org.apache.flink.runtime.state.StateInitializationContext;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.BoundedOneInput;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
+import org.apache.flink.streaming.api.operators.OperatorSnapshotFutures;
 import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
 import org.apache.flink.streaming.api.watermark.Watermark;
 import org.apache.flink.streaming.runtime.streamrecord.RecordAttributes;
@@ -38,12 +39,20 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
 
     private final StageConfig stageConfig;
 
+    /** By which the state is known, or null. */
+    private final String operatorUid;
+
     /** What to close, last opened first. */
     private transient Deque<AutoCloseable> opened;
 
     private transient StreamRecord<Object> outRecord;
     private transient RowEntry entry;
     private transient long stage;
+
+    /** The keyed state, or null if the stage keeps none. */
+    private transient NativeState state;
+
+    private transient boolean restored;
 
     /** What the first flush that failed failed with; the rows of its batch are lost, so nothing goes on after it. */
     private transient Throwable failure;
@@ -57,9 +66,10 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
     private transient Counter rowsOut;
     private transient StageMetrics stageMetrics;
 
-    NativeStageOperator(StreamOperatorParameters<Object> parameters, StageConfig config) {
+    NativeStageOperator(StreamOperatorParameters<Object> parameters, StageConfig config, String operatorUid) {
         super(parameters);
         this.stageConfig = config;
+        this.operatorUid = operatorUid;
     }
 
     // --------------------------------------------------------------------------------------------------- lifecycle
@@ -67,16 +77,7 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
     @Override
     public void initializeState(StateInitializationContext context) throws Exception {
         super.initializeState(context);
-        if (stageConfig.stateful
-                && (context.isRestored()
-                        || CheckpointingOptions.isCheckpointingEnabled(getContainingTask().getJobConfiguration()))) {
-            // another attempt would end here too
-            throw new SuppressRestartsException(
-                    new NativeException(
-                            stageConfig.description
-                                    + " has native state and cannot run in a job that takes checkpoints or is restored. "
-                                    + SnapshotRefusal.REMEDY));
-        }
+        restored = context.isRestored();
     }
 
     @Override
@@ -97,10 +98,25 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
 
         final HostCalls hosts = openHosts(group);
         final ExchangeChannels channels = stageConfig.hasExchange ? ExchangeChannels.of(this) : ExchangeChannels.NONE;
+        if (stageConfig.isStateful()) {
+            state = NativeState.of(this, stageConfig, operatorUid);
+            opened.push(state);
+        }
+        final String stateParameters = state == null ? null : state.parameters();
         stage = named(
                         () -> Native.stageOpen(
-                                stageConfig.spec, hosts, channels.channels(), channels.maxParallelism(), null));
+                                stageConfig.spec,
+                                hosts,
+                                channels.channels(),
+                                channels.maxParallelism(),
+                                stateParameters));
         opened.push(() -> Native.stageClose(stage));
+        if (state != null) {
+            state.open(stage);
+            if (restored) {
+                state.restore();
+            }
+        }
         stageMetrics = new StageMetrics(group);
         stageMetrics.refresh(Native.stageMetrics(stage));
         if (!stageConfig.inputIsBatches()) {
@@ -156,6 +172,16 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
     @Override
     public void prepareSnapshotPreBarrier(long checkpointId) throws Exception {
         flush();
+    }
+
+    @Override
+    public OperatorSnapshotFutures snapshotState(
+            long checkpointId, long timestamp, CheckpointOptions options, CheckpointStreamFactory streams) throws Exception {
+        final OperatorSnapshotFutures futures = super.snapshotState(checkpointId, timestamp, options, streams);
+        if (state != null) {
+            state.snapshot(futures, checkpointId, timestamp, options, streams);
+        }
+        return futures;
     }
 
     @Override
@@ -299,6 +325,9 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
             } finally {
                 Native.batchRelease(batch);
             }
+        }
+        if (state != null) {
+            state.accountForMemory();
         }
         if (stageMetrics.isStale()) {
             stageMetrics.refresh(Native.stageMetrics(stage));

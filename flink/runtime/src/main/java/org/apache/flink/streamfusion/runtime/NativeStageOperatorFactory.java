@@ -1,56 +1,47 @@
 package org.apache.flink.streamfusion.runtime;
 
-import org.apache.flink.runtime.jobgraph.OperatorID;
-import org.apache.flink.runtime.operators.coordination.OperatorCoordinator;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperatorFactory;
 import org.apache.flink.streaming.api.operators.ChainingStrategy;
-import org.apache.flink.streaming.api.operators.CoordinatedOperatorFactory;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperatorFactory;
 import org.apache.flink.streaming.api.operators.StreamOperator;
 import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
 
 /** Creates the operator of a stage. Its elements are rows or batches, as the {@link StageConfig} says. */
-public class NativeStageOperatorFactory extends AbstractStreamOperatorFactory<Object>
+public final class NativeStageOperatorFactory extends AbstractStreamOperatorFactory<Object>
         implements OneInputStreamOperatorFactory<Object, Object> {
 
     private static final long serialVersionUID = 1L;
 
-    final StageConfig config;
+    private final StageConfig config;
 
-    private NativeStageOperatorFactory(StageConfig config) {
+    /** By which the state is known, or null if the operator has none. */
+    private final String operatorUid;
+
+    private NativeStageOperatorFactory(StageConfig config, String operatorUid) {
         this.config = config;
+        this.operatorUid = operatorUid;
         this.chainingStrategy = ChainingStrategy.ALWAYS;
     }
 
-    /** The factory for a stage; that of a stateful one brings what refuses snapshots. */
+    /** The factory for a stage, whose operator has no uid. */
     public static NativeStageOperatorFactory of(StageConfig config) {
-        return config.stateful ? new Stateful(config) : new NativeStageOperatorFactory(config);
+        return new NativeStageOperatorFactory(config, null);
+    }
+
+    /** The same for an operator with this uid, or with none if it is null. */
+    public NativeStageOperatorFactory withOperatorUid(String uid) {
+        return new NativeStageOperatorFactory(config, uid);
     }
 
     @Override
     @SuppressWarnings("unchecked")
     public <T extends StreamOperator<Object>> T createStreamOperator(StreamOperatorParameters<Object> parameters) {
-        return (T) new NativeStageOperator(parameters, config);
+        return (T) new NativeStageOperator(parameters, config, operatorUid);
     }
 
     @Override
     @SuppressWarnings("rawtypes")
     public Class<? extends StreamOperator> getStreamOperatorClass(ClassLoader classLoader) {
         return NativeStageOperator.class;
-    }
-
-    private static final class Stateful extends NativeStageOperatorFactory
-            implements CoordinatedOperatorFactory<Object> {
-
-        private static final long serialVersionUID = 1L;
-
-        Stateful(StageConfig config) {
-            super(config);
-        }
-
-        @Override
-        public OperatorCoordinator.Provider getCoordinatorProvider(String operatorName, OperatorID operatorId) {
-            return new SnapshotRefusal.Provider(operatorId, config.description);
-        }
     }
 }

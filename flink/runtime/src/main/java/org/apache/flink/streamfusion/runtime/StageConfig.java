@@ -31,8 +31,7 @@ public final class StageConfig implements Serializable {
     final boolean fragmentOutput;
     /** Whether batches arrive as fragments. */
     final boolean fragmentInput;
-    /** Whether the stage has state, which is in no snapshot. */
-    final boolean stateful;
+    private final boolean stateful;
     final HostFunction[] hosts;
     final int maxBatchRows;
     final long latencyMs;
@@ -50,6 +49,11 @@ public final class StageConfig implements Serializable {
         this.hosts = builder.hosts.toArray(new HostFunction[0]);
         this.maxBatchRows = builder.maxBatchRows;
         this.latencyMs = builder.latencyMs;
+    }
+
+    /** Whether the stage has keyed state. */
+    public boolean isStateful() {
+        return stateful;
     }
 
     boolean inputIsBatches() {
@@ -122,7 +126,7 @@ public final class StageConfig implements Serializable {
             return this;
         }
 
-        /** The stage has state. */
+        /** The stage has keyed state. */
         public Builder stateful() {
             this.stateful = true;
             return this;

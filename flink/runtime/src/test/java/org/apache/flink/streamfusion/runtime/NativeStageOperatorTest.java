@@ -2,19 +2,10 @@ package org.apache.flink.streamfusion.runtime;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
-import static org.assertj.core.api.Assertions.fail;
 
-import org.apache.flink.configuration.CheckpointingOptions;
-import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.memory.DataInputDeserializer;
 import org.apache.flink.core.memory.DataOutputSerializer;
-import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
-import org.apache.flink.runtime.execution.SuppressRestartsException;
-import org.apache.flink.runtime.jobgraph.OperatorID;
-import org.apache.flink.runtime.operators.coordination.MockOperatorCoordinatorContext;
-import org.apache.flink.runtime.operators.coordination.OperatorCoordinator;
 import org.apache.flink.streaming.api.operators.ChainingStrategy;
-import org.apache.flink.streaming.api.operators.CoordinatedOperatorFactory;
 import org.apache.flink.streaming.api.watermark.Watermark;
 import org.apache.flink.streaming.runtime.streamrecord.RecordAttributes;
 import org.apache.flink.streaming.runtime.streamrecord.RecordAttributesBuilder;
@@ -33,10 +24,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
 
@@ -332,37 +321,6 @@ class NativeStageOperatorTest extends NativeTestBase {
             assertThatThrownBy(call).hasMessageContaining(message);
         }
         assertThat(harness.out.events).isEmpty();
-    }
-
-    @Test
-    void aStageWithStateIsNeitherRestoredNorPartOfACheckpoint() throws Exception {
-        final StageConfig config = rowsToRows(BIGINT).stateful().build();
-        final Configuration checkpoints = new Configuration();
-        checkpoints.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofSeconds(1));
-        try (StageHarness harness = new StageHarness(config)) {
-            harness.getEnvironment().getJobConfiguration().addAll(checkpoints);
-            assertThatThrownBy(harness::open)
-                    .isInstanceOf(SuppressRestartsException.class)
-                    .hasStackTraceContaining("takes checkpoints or is restored");
-        }
-        try (StageHarness harness = new StageHarness(config)) {
-            harness.initializeState(OperatorSubtaskState.builder().build());
-            fail("restored");
-        } catch (SuppressRestartsException e) {
-            assertThat(e).hasStackTraceContaining("takes checkpoints or is restored");
-        }
-        final OperatorCoordinator.Provider provider =
-                ((CoordinatedOperatorFactory<Object>) NativeStageOperatorFactory.of(config))
-                        .getCoordinatorProvider("Stage", new OperatorID());
-        final OperatorCoordinator refusal =
-                provider.create(new MockOperatorCoordinatorContext(provider.getOperatorId(), 1));
-        final CompletableFuture<byte[]> snapshot = new CompletableFuture<>();
-        refusal.checkpointCoordinator(1, snapshot);
-        assertThat(snapshot).isCompletedExceptionally();
-        refusal.resetToCheckpoint(OperatorCoordinator.NO_CHECKPOINT, null);
-        assertThatThrownBy(() -> refusal.resetToCheckpoint(1, null)).isInstanceOf(NativeException.class);
-        assertThat(NativeStageOperatorFactory.of(rowsToRows(BIGINT).build()))
-                .isNotInstanceOf(CoordinatedOperatorFactory.class);
     }
 
     @Test

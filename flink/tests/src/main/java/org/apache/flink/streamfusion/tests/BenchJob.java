@@ -1,6 +1,7 @@
 package org.apache.flink.streamfusion.tests;
 
 import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.MemorySize;
 import org.apache.flink.streamfusion.runtime.Native;
 import org.apache.flink.streamfusion.tests.connector.BidsFactory;
 import org.apache.flink.table.api.StatementSet;
@@ -50,6 +51,9 @@ public final class BenchJob {
                     "SELECT auction, SUM(a) AS a, MAX(b) AS b, SUM(c) AS c, MAX(d) AS d, MAX(e) AS e, MIN(f) AS f FROM ("
                             + INNER_CALC + ") GROUP BY auction"));
 
+    /** Of each slot. Only native state reserves from it, as much as it uses. */
+    private static final MemorySize MANAGED_MEMORY = MemorySize.ofMebiBytes(2048);
+
     private static final double NANOS_PER_SECOND = 1e9;
     private static final int KIB_PER_MIB = 1024;
 
@@ -62,6 +66,7 @@ public final class BenchJob {
         int runs = arguments.length > 1 ? Integer.parseInt(arguments[1]) : 5;
         long memoryRows = arguments.length > 2 ? Long.parseLong(arguments[2]) : 10_000_000L;
 
+        LocalCluster.useManagedMemory(MANAGED_MEMORY);
         BidsFactory.prepare();
         String profiled = System.getProperty("streamfusion.bench.profile");
         if (profiled != null) {

@@ -52,14 +52,16 @@ class ApiParityTest {
     }
 
     @Test
-    void checkpointsKeepStateOnFlink() throws Exception {
-        Parity.of("SELECT k, COUNT(*), SUM(w) FROM (SELECT UPPER(k) AS k, v * 2 AS w FROM t) GROUP BY k")
-                .set("execution.checkpointing.interval", "10 s")
+    void stateStaysOnFlinkUnderABackendThatCannotHostIt() {
+        PlanReport plan = Parity.of("SELECT k, COUNT(*), SUM(w) FROM (SELECT UPPER(k) AS k, v * 2 AS w FROM t) GROUP BY k")
+                .set("state.changelog.enabled", "true")
                 .input("t", DDL, ROWS)
-                .expectNative("Calc")
-                .expectStock("GroupAggregate", "checkpoint")
-                .expectStock("Exchange", "")
-                .run();
+                .explain();
+        assertThat(plan.nativeNodes()).extracting(PlanReport.Node::kind).containsExactly("Calc");
+        assertThat(plan.stockNodes()).anySatisfy(node -> {
+            assertThat(node.kind()).isEqualTo("GroupAggregate");
+            assertThat(node.reasons()).contains("the job writes a state changelog, which native state has no part in");
+        });
     }
 
     @Test

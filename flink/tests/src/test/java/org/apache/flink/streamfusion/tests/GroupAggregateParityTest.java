@@ -168,6 +168,20 @@ class GroupAggregateParityTest {
                 .run();
     }
 
+    /** Long enough for some checkpoints, which copy what is written meanwhile and must not be seen in the result. */
+    @Test
+    void checkpointsDoNotShow() throws Exception {
+        List<Row> rows = new ArrayList<>();
+        for (int i = 0; i < 20_000; i++) {
+            rows.add(Row.of(i * 31 % 400, i % 3 == 0 ? null : i % 3 == 1, i % 17 == 0 ? null : (long) (i * 7919 % 1000)));
+        }
+        Parity.of(select(numeric()))
+                .set("execution.checkpointing.interval", "10 ms")
+                .changelog("t", "k INT, f BOOLEAN, x BIGINT", ALL_KINDS, Changelogs.retracting(rows, 13))
+                .batchSizes(7, 8192)
+                .run();
+    }
+
     private static String select(List<String> aggregates) {
         List<String> projection = new ArrayList<>(List.of("k"));
         aggregates.forEach(aggregate -> projection.add(aggregate + " AS a" + projection.size()));

@@ -1,0 +1,86 @@
+package org.apache.flink.streamfusion.runtime;
+
+import org.apache.flink.metrics.Gauge;
+import org.apache.flink.metrics.MetricGroup;
+import org.apache.flink.runtime.memory.MemoryManager;
+import org.apache.flink.runtime.memory.MemoryReservationException;
+
+/**
+ * Accounts for native memory of an operator in Flink's managed memory: reserves as the use grows, in steps, and releases when it has
+ * shrunk for good.
+ *
+ * <p>Reserved is what the slot still has, not what the weight of the operator comes to: a part that nobody else uses is no reason to
+ * fail a job. Used on the task thread; gauges show copies.
+ */
+final class ManagedMemory implements AutoCloseable {
+
+    static final long STEP_BYTES = 1 << 20;
+
+    private static final long MIB = 1 << 20;
+
+    private final MemoryManager manager;
+    private final String description;
+    private long reserved;
+    private volatile long used;
+    private volatile long peak;
+    private volatile long denied;
+
+    /** Reserves a first step, so that a slot without managed memory shows before any row is lost. */
+    static ManagedMemory open(MemoryManager manager, String description, MetricGroup metrics) {
+        final ManagedMemory memory = new ManagedMemory(manager, description);
+        metrics.gauge("nativeMemoryUsed", (Gauge<Long>) () -> memory.used);
+        metrics.gauge("nativeMemoryPeak", (Gauge<Long>) () -> memory.peak);
+        metrics.gauge("nativeMemoryDenied", (Gauge<Long>) () -> memory.denied);
+        memory.reserve(STEP_BYTES);
+        return memory;
+    }
+
+    private ManagedMemory(MemoryManager manager, String description) {
+        this.manager = manager;
+        this.description = description;
+    }
+
+    /** Takes note of what is used now. Fails if the slot does not have it. */
+    void update(long usedBytes, long peakBytes) {
+        used = usedBytes;
+        peak = peakBytes;
+        final long wanted = Math.max(1, (usedBytes + STEP_BYTES - 1) / STEP_BYTES) * STEP_BYTES;
+        if (wanted > reserved) {
+            reserve(wanted);
+        } else if (reserved - wanted > Math.max(STEP_BYTES, reserved / 4)) {
+            // what comes and goes with each checkpoint is kept
+            manager.releaseMemory(this, reserved - wanted);
+            reserved = wanted;
+        }
+    }
+
+    private void reserve(long wanted) {
+        try {
+            manager.reserveMemory(this, wanted - reserved);
+            reserved = wanted;
+        } catch (MemoryReservationException e) {
+            denied++;
+            throw new NativeException(
+                    String.format(
+                            "%s needs %d MiB of managed memory for its state. It has %d MiB, and of the %d MiB of its slot %d MiB are"
+                                    + " left. Raise taskmanager.memory.managed.size or taskmanager.memory.managed.fraction, run the"
+                                    + " job with a higher parallelism, or give its task managers fewer slots.",
+                            description,
+                            wanted / MIB,
+                            reserved / MIB,
+                            manager.getMemorySize() / MIB,
+                            manager.availableMemory() / MIB),
+                    e);
+        }
+    }
+
+    /** Gives everything back. */
+    @Override
+    public void close() {
+        reserved = 0;
+        used = 0;
+        if (!manager.isShutdown()) {
+            manager.releaseAllMemory(this);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+package org.apache.flink.streamfusion.runtime;
+
+import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
+import org.apache.flink.core.memory.DataOutputSerializer;
+import org.apache.flink.runtime.state.CompositeKeySerializationUtils;
+import org.apache.flink.runtime.state.KeyValueStateIterator;
+import org.apache.flink.runtime.state.SerializedCompositeKeyBuilder;
+import org.apache.flink.runtime.state.VoidNamespace;
+import org.apache.flink.runtime.state.VoidNamespaceSerializer;
+
+import java.io.IOException;
+
+/**
+ * The entries of a native snapshot in the order of key groups and {@link ReservedStates}. One key group is encoded at a time, and
+ * each entry given out once.
+ */
+final class NativeStateIterator implements KeyValueStateIterator {
+
+    private final long snapshot;
+    private final int[] keyGroups;
+    private final SerializedCompositeKeyBuilder<Integer> keys;
+    /** Position of the current key group. */
+    private int position;
+    /** Header and chunks of the current key group, the position being the number of the state. */
+    private byte[][] parts;
+    private int state;
+
+    NativeStateIterator(long snapshot, int keyGroupCount) {
+        this.snapshot = snapshot;
+        this.keyGroups = Native.snapshotKeyGroups(snapshot);
+        this.keys =
+                new SerializedCompositeKeyBuilder<>(
+                        KeyGroupSerializer.INSTANCE,
+                        CompositeKeySerializationUtils.computeRequiredBytesInKeyGroupPrefix(keyGroupCount),
+                        16);
+        encode();
+    }
+
+    private void encode() {
+        if (isValid()) {
+            parts = Native.snapshotEncode(snapshot, keyGroup());
+            state = 0;
+        }
+    }
+
+    @Override
+    public boolean isValid() {
+        return position < keyGroups.length;
+    }
+
+    @Override
+    public void next() {
+        parts[state] = null;
+        state++;
+        if (state == parts.length) {
+            position++;
+            encode();
+        }
+    }
+
+    @Override
+    public int keyGroup() {
+        return keyGroups[position];
+    }
+
+    /** The bytes are the caller's, who marks them. */
+    @Override
+    public byte[] key() {
+        keys.setKeyAndKeyGroup(keyGroup(), keyGroup());
+        return keys.buildCompositeKeyNamespace(VoidNamespace.INSTANCE, VoidNamespaceSerializer.INSTANCE);
+    }
+
+    @Override
+    public byte[] value() {
+        final byte[] part = parts[state];
+        final DataOutputSerializer value = new DataOutputSerializer(Integer.BYTES + part.length);
+        try {
+            BytePrimitiveArraySerializer.INSTANCE.serialize(part, value);
+        } catch (IOException e) {
+            throw new IllegalStateException("Writing into memory failed", e);
+        }
+        return value.getSharedBuffer();
+    }
+
+    @Override
+    public int kvStateId() {
+        return state;
+    }
+
+    /** A state has one entry per key group. */
+    @Override
+    public boolean isNewKeyValueState() {
+        return true;
+    }
+
+    @Override
+    public boolean isNewKeyGroup() {
+        return state == 0;
+    }
+
+    @Override
+    public void close() {
+        parts = null;
+    }
+}

@@ -1,0 +1,70 @@
+package org.apache.flink.streamfusion.runtime;
+
+import org.apache.flink.api.common.typeutils.TypeSerializer;
+import org.apache.flink.runtime.state.AbstractKeyedStateBackend;
+import org.apache.flink.runtime.state.FullSnapshotResources;
+import org.apache.flink.runtime.state.KeyGroupRange;
+import org.apache.flink.runtime.state.KeyValueStateIterator;
+import org.apache.flink.runtime.state.StreamCompressionDecorator;
+import org.apache.flink.runtime.state.metainfo.StateMetaInfoSnapshot;
+
+import java.util.List;
+import java.util.concurrent.atomic.AtomicBoolean;
+
+/**
+ * A snapshot of native state as Flink's writer of full snapshots reads it. Taken on the task thread; everything else happens on the
+ * thread that writes, where the state is encoded key group by key group.
+ */
+final class NativeStateSnapshot implements FullSnapshotResources<Integer> {
+
+    private final long snapshot;
+    private final KeyGroupRange keyGroups;
+    private final int keyGroupCount;
+    private final StreamCompressionDecorator compression;
+    private final AtomicBoolean released = new AtomicBoolean();
+
+    private NativeStateSnapshot(long snapshot, AbstractKeyedStateBackend<Integer> backend) {
+        this.snapshot = snapshot;
+        this.keyGroups = backend.getKeyGroupRange();
+        this.keyGroupCount = backend.getNumberOfKeyGroups();
+        this.compression = backend.getKeyGroupCompressionDecorator();
+    }
+
+    /** Takes a snapshot of a stage. It must be released, whatever becomes of it. */
+    static NativeStateSnapshot take(long stage, AbstractKeyedStateBackend<Integer> backend) {
+        return new NativeStateSnapshot(Native.stageSnapshot(stage), backend);
+    }
+
+    @Override
+    public List<StateMetaInfoSnapshot> getMetaInfoSnapshots() {
+        return ReservedStates.metaInfos(Native.snapshotChunks(snapshot));
+    }
+
+    @Override
+    public KeyValueStateIterator createKVStateIterator() {
+        return new NativeStateIterator(snapshot, keyGroupCount);
+    }
+
+    @Override
+    public KeyGroupRange getKeyGroupRange() {
+        return keyGroups;
+    }
+
+    @Override
+    public TypeSerializer<Integer> getKeySerializer() {
+        return KeyGroupSerializer.INSTANCE;
+    }
+
+    @Override
+    public StreamCompressionDecorator getStreamCompressionDecorator() {
+        return compression;
+    }
+
+    /** Frees the snapshot. Does nothing the second time. */
+    @Override
+    public void release() {
+        if (released.compareAndSet(false, true)) {
+            Native.snapshotRelease(snapshot);
+        }
+    }
+}

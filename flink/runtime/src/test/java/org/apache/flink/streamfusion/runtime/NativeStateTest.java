@@ -1,0 +1,561 @@
+package org.apache.flink.streamfusion.runtime;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import org.apache.flink.api.common.state.ValueState;
+import org.apache.flink.api.common.state.ValueStateDescriptor;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.core.execution.SavepointFormatType;
+import org.apache.flink.runtime.checkpoint.CheckpointOptions;
+import org.apache.flink.runtime.checkpoint.CheckpointType;
+import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
+import org.apache.flink.runtime.checkpoint.SavepointType;
+import org.apache.flink.runtime.checkpoint.SnapshotType;
+import org.apache.flink.runtime.state.CheckpointStreamFactory;
+import org.apache.flink.runtime.state.CheckpointedStateScope;
+import org.apache.flink.runtime.state.CheckpointStateOutputStream;
+import org.apache.flink.runtime.state.CheckpointStorageLocationReference;
+import org.apache.flink.runtime.state.KeyedStateHandle;
+import org.apache.flink.runtime.state.SavepointKeyedStateHandle;
+import org.apache.flink.runtime.state.SnapshotResult;
+import org.apache.flink.runtime.state.StateBackend;
+import org.apache.flink.runtime.state.StreamStateHandle;
+import org.apache.flink.runtime.state.VoidNamespace;
+import org.apache.flink.runtime.state.hashmap.HashMapStateBackend;
+import org.apache.flink.runtime.state.memory.MemCheckpointStreamFactory;
+import org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackend;
+import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
+import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
+import org.apache.flink.streaming.api.operators.OperatorSnapshotFutures;
+import org.apache.flink.streaming.api.operators.SimpleOperatorFactory;
+import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+import org.apache.flink.streaming.util.AbstractStreamOperatorTestHarness;
+import org.apache.flink.streaming.util.KeyedOneInputStreamOperatorTestHarness;
+import org.apache.flink.table.api.DataTypes;
+import org.apache.flink.table.data.GenericRowData;
+import org.apache.flink.table.data.RowData;
+import org.apache.flink.table.runtime.keyselector.RowDataKeySelector;
+import org.apache.flink.table.runtime.typeutils.InternalTypeInfo;
+import org.apache.flink.table.types.logical.RowType;
+import org.apache.flink.util.Collector;
+
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.MethodSource;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.RunnableFuture;
+import java.util.stream.Stream;
+
+/** Native state in the snapshots of Flink, and back. */
+class NativeStateTest extends NativeTestBase {
+
+    private static final int KEYS = 500;
+
+    private static final SnapshotType CANONICAL = SavepointType.savepoint(SavepointFormatType.CANONICAL);
+    private static final SnapshotType NATIVE = SavepointType.savepoint(SavepointFormatType.NATIVE);
+
+    private static StageConfig groupBy() {
+        return GroupBy.stage(0).build();
+    }
+
+    private static StateBackend heap() {
+        return new HashMapStateBackend();
+    }
+
+    private static StateBackend rocksDb(boolean incremental) {
+        return new EmbeddedRocksDBStateBackend(incremental);
+    }
+
+    // ------------------------------------------------------------------------------------------- snapshot and restore
+
+    static Stream<Arguments> snapshots() {
+        final List<Arguments> cases = new ArrayList<>();
+        for (String from : List.of("heap", "rocksdb", "rocksdb incremental")) {
+            for (String to : List.of("heap", "rocksdb", "rocksdb incremental")) {
+                for (SnapshotType type : List.of(CheckpointType.CHECKPOINT, CheckpointType.FULL_CHECKPOINT, CANONICAL, NATIVE)) {
+                    cases.add(Arguments.of(from, to, type));
+                }
+            }
+        }
+        return cases.stream();
+    }
+
+    private static StateBackend backend(String name) {
+        return name.equals("heap") ? heap() : rocksDb(name.endsWith("incremental"));
+    }
+
+    @ParameterizedTest
+    @MethodSource("snapshots")
+    void stateGoesOnWhereASnapshotWasTakenUnderWhicheverBackend(String from, String to, SnapshotType type) throws Exception {
+        final OperatorSubtaskState snapshot;
+        try (StatefulHarness harness = new StatefulHarness(groupBy())) {
+            harness.on(backend(from)).start(null);
+            assertThat(harness.backend().getBackendTypeIdentifier()).isEqualTo(from.equals("heap") ? "hashmap" : "rocksdb");
+            harness.process(1, 10);
+            harness.process(2, 20);
+            snapshot = harness.snapshot(type);
+            harness.process(1, 30);
+            assertThat(harness.results()).containsEntry(1L, "1 2 40");
+        }
+        assertThat(snapshot.getManagedKeyedState()).hasOnlyElementsOfType(SavepointKeyedStateHandle.class);
+        try (StatefulHarness harness = new StatefulHarness(groupBy())) {
+            harness.on(backend(to)).start(snapshot);
+            assertThat(harness.backend().getBackendTypeIdentifier()).isEqualTo(to.equals("heap") ? "hashmap" : "rocksdb");
+            harness.process(1, 5);
+            harness.process(3, 5);
+            assertThat(harness.results()).isEqualTo(Map.of(1L, "1 2 15", 3L, "3 1 5"));
+            assertThat(harness.backend().getKeys(Native.stateName(0), VoidNamespace.INSTANCE))
+                    .as("the backend keeps nothing of what the library took over")
+                    .isEmpty();
+        }
+    }
+
+    @Test
+    void aSnapshotWithoutAnyKeyIsOneToo() throws Exception {
+        final OperatorSubtaskState snapshot;
+        try (StatefulHarness harness = new StatefulHarness(groupBy()).start(null)) {
+            snapshot = harness.checkpoint();
+        }
+        try (StatefulHarness harness = new StatefulHarness(groupBy()).start(snapshot)) {
+            harness.process(1, 1);
+            assertThat(harness.results()).isEqualTo(Map.of(1L, "1 1 1"));
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "2, 3, 128, heap, heap", "3, 2, 128, heap, rocksdb", "1, 4, 128, rocksdb, heap",
+        "2, 3, 200, rocksdb, heap", "3, 2, 200, heap, heap", "1, 4, 200, heap, rocksdb",
+        "2, 3, 32768, heap, rocksdb", "3, 2, 32768, rocksdb, heap", "1, 4, 32768, heap, heap"
+    })
+    void everyKeyIsRescaledToTheSubtaskThatOwnsIt(int before, int after, int maxParallelism, String from, String to)
+            throws Exception {
+        final OperatorSubtaskState[] snapshots = new OperatorSubtaskState[before];
+        for (int subtask = 0; subtask < before; subtask++) {
+            try (StatefulHarness harness = new StatefulHarness(groupBy(), maxParallelism, before, subtask)) {
+                harness.on(backend(from)).start(null);
+                for (long row = 0; row < 2 * KEYS; row++) {
+                    harness.process(row % KEYS, row);
+                }
+                snapshots[subtask] = harness.checkpoint();
+            }
+        }
+        final OperatorSubtaskState whole = AbstractStreamOperatorTestHarness.repackageState(snapshots);
+        final Map<Long, String> results = new TreeMap<>();
+        for (int subtask = 0; subtask < after; subtask++) {
+            final OperatorSubtaskState part =
+                    AbstractStreamOperatorTestHarness.repartitionOperatorState(
+                            whole, maxParallelism, before, after, subtask);
+            try (StatefulHarness harness = new StatefulHarness(groupBy(), maxParallelism, after, subtask)) {
+                harness.on(backend(to)).start(part);
+                for (long key = 0; key < KEYS; key++) {
+                    harness.process(key, 1);
+                }
+                results.putAll(harness.results());
+            }
+        }
+        final Map<Long, String> expected = new TreeMap<>();
+        for (long key = 0; key < KEYS; key++) {
+            expected.put(key, key + " 3 " + (2 * key + KEYS + 1));
+        }
+        assertThat(results).isEqualTo(expected);
+    }
+
+    @Test
+    void restoringLeavesTheKeyContextAsItWas() throws Exception {
+        final OperatorSubtaskState snapshot;
+        try (StatefulHarness harness = new StatefulHarness(groupBy()).start(null)) {
+            harness.process(1, 10);
+            snapshot = harness.checkpoint();
+            assertThat(harness.backend().getCurrentKey()).as("no key was ever set").isNull();
+        }
+        try (StatefulHarness harness = new StatefulHarness(groupBy(), 128, 2, 1)) {
+            final OperatorSubtaskState half = AbstractStreamOperatorTestHarness.repartitionOperatorState(snapshot, 128, 1, 2, 1);
+            harness.initializeState(half);
+            assertThat(harness.backend().getCurrentKeyGroupIndex()).as("not even its own").isZero();
+            harness.open();
+            assertThat(harness.backend().getCurrentKey()).isNull();
+        }
+        for (StateBackend backend : List.of(heap(), rocksDb(false))) {
+            try (StatefulHarness harness = new StatefulHarness(groupBy())) {
+                harness.on(backend).initializeState(snapshot);
+                harness.backend().setCurrentKeyAndKeyGroup(77, 5);
+                harness.open();
+                assertThat(harness.backend().getCurrentKey()).isEqualTo(77);
+                assertThat(harness.backend().getCurrentKeyGroupIndex()).isEqualTo(5);
+            }
+        }
+    }
+
+    // ------------------------------------------------------------------------------------------------- what goes wrong
+
+    @Test
+    void stateOfAnotherOperatorIsRefused() throws Exception {
+        final OperatorSubtaskState snapshot;
+        try (StatefulHarness harness = new StatefulHarness(groupBy()).start(null)) {
+            harness.process(1, 10);
+            snapshot = harness.checkpoint();
+        }
+        try (StatefulHarness harness = new StatefulHarness(groupBy(), "other", 128, 1, 0, StatefulHarness.MEMORY_BYTES)) {
+            assertThatThrownBy(() -> harness.start(snapshot))
+                    .isInstanceOf(NativeException.class)
+                    .hasMessageContaining("belongs to the operator `counts/")
+                    .hasMessageContaining("not to `other/")
+                    .hasMessageContaining("give the operators of the job the uids they had");
+        }
+    }
+
+    /** A stock operator with a key of SQL, as its GROUP BY has it. */
+    private static KeyedOneInputStreamOperatorTestHarness<RowData, RowData, RowData> stock() throws Exception {
+        return new KeyedOneInputStreamOperatorTestHarness<>(
+                SimpleOperatorFactory.of(new KeyedProcessOperator<>(new Counting())), new FirstColumn(), KEY_TYPE);
+    }
+
+    private static final InternalTypeInfo<RowData> KEY_TYPE =
+            InternalTypeInfo.of(RowType.of(DataTypes.BIGINT().getLogicalType()));
+
+    private static final class FirstColumn implements RowDataKeySelector {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public RowData getKey(RowData row) {
+            return GenericRowData.of(row.getLong(0));
+        }
+
+        @Override
+        public InternalTypeInfo<RowData> getProducedType() {
+            return KEY_TYPE;
+        }
+
+        @Override
+        public RowDataKeySelector copy() {
+            return this;
+        }
+    }
+
+    private static final class Counting extends KeyedProcessFunction<RowData, RowData, RowData> {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public void processElement(RowData row, Context context, Collector<RowData> out) throws Exception {
+            final ValueState<Long> count = getRuntimeContext().getState(new ValueStateDescriptor<>("accState", Types.LONG));
+            count.update(count.value() == null ? 1 : count.value() + 1);
+        }
+    }
+
+    static Stream<Arguments> kinds() {
+        return Stream.of("heap", "rocksdb", "rocksdb incremental")
+                .flatMap(backend -> Stream.of(CheckpointType.CHECKPOINT, CANONICAL).map(type -> Arguments.of(backend, type)));
+    }
+
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void aStockSnapshotIsNoStateOfANativeOperator(String backend, SnapshotType type) throws Exception {
+        final OperatorSubtaskState snapshot;
+        try (var harness = stock()) {
+            harness.setStateBackend(backend(backend));
+            harness.open();
+            harness.processElement(new StreamRecord<>(GenericRowData.of(1L, 2L)));
+            snapshot = harness.snapshotWithLocalState(1, 0, type).getJobManagerOwnedState();
+        }
+        try (StatefulHarness harness = new StatefulHarness(groupBy())) {
+            harness.on(backend(backend));
+            assertThatThrownBy(() -> harness.start(snapshot))
+                    .hasStackTraceContaining("StreamFusion's native state, which operators of stock Flink cannot read")
+                    .hasStackTraceContaining("'streamfusion.enabled'");
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void aNativeSnapshotIsNoStateOfAStockOperator(String backend, SnapshotType type) throws Exception {
+        final OperatorSubtaskState snapshot;
+        try (StatefulHarness harness = new StatefulHarness(groupBy())) {
+            harness.on(backend(backend)).start(null);
+            harness.process(1, 10);
+            snapshot = harness.snapshot(type);
+        }
+        try (var harness = stock()) {
+            harness.setStateBackend(backend(backend));
+            assertThatThrownBy(() -> harness.initializeState(snapshot))
+                    .hasStackTraceContaining("StreamFusion's native state, which operators of stock Flink cannot read")
+                    .hasStackTraceContaining("'streamfusion.enabled'");
+        }
+    }
+
+    @Test
+    void anOperatorWithoutABackendSaysWhichItNeeds() throws Exception {
+        try (StageHarness harness = new StageHarness(groupBy())) {
+            assertThatThrownBy(harness::open)
+                    .isInstanceOf(NativeException.class)
+                    .hasMessageContaining("needs the state backend hashmap or rocksdb");
+        }
+    }
+
+    // --------------------------------------------------------------------------------------- snapshots that come to nothing
+
+    private static OperatorSnapshotFutures futures(StatefulHarness harness, CheckpointStreamFactory streams) throws Exception {
+        harness.prepareSnapshotPreBarrier(1);
+        return harness.getOperator()
+                .snapshotState(
+                        1,
+                        0,
+                        CheckpointOptions.alignedNoTimeout(
+                                CheckpointType.CHECKPOINT, CheckpointStorageLocationReference.getDefault()),
+                        streams);
+    }
+
+    @Test
+    void aSnapshotThatIsCancelledBeforeItIsWrittenIsFreed() throws Exception {
+        try (StatefulHarness harness = new StatefulHarness(groupBy()).start(null)) {
+            harness.process(1, 10);
+            final OperatorSnapshotFutures futures = futures(harness, new MemCheckpointStreamFactory(1 << 20));
+            final long open = Native.liveHandles();
+            futures.cancel();
+            assertThat(Native.liveHandles()).isEqualTo(open - 1);
+            assertThatThrownBy(() -> futures.getKeyedStateManagedFuture().get()).isInstanceOf(CancellationException.class);
+        }
+    }
+
+    @Test
+    void aSnapshotThatFailsToBeWrittenIsFreed() throws Exception {
+        try (StatefulHarness harness = new StatefulHarness(groupBy()).start(null)) {
+            harness.process(1, 10);
+            final long open = Native.liveHandles();
+            final RunnableFuture<?> future = futures(harness, new NoStreams()).getKeyedStateManagedFuture();
+            future.run();
+            assertThatThrownBy(future::get).isInstanceOf(ExecutionException.class).hasStackTraceContaining("the disk is full");
+            assertThat(Native.liveHandles()).isEqualTo(open);
+            harness.process(1, 1);
+            assertThat(harness.results()).as("the task goes on").containsEntry(1L, "1 2 11");
+        }
+    }
+
+    @Test
+    void aSnapshotThatNobodyWritesIsFreedWithItsTask() throws Exception {
+        final StatefulHarness harness = new StatefulHarness(groupBy()).start(null);
+        harness.process(1, 10);
+        futures(harness, new MemCheckpointStreamFactory(1 << 20));
+        harness.close();
+        harness.getOperator().getContainingTask().getCancelables().close();
+    }
+
+    @Test
+    void aSnapshotIsWrittenWhileItsOperatorCloses() throws Exception {
+        final StatefulHarness harness = new StatefulHarness(groupBy()).start(null);
+        harness.process(1, 10);
+        final RunnableFuture<? extends SnapshotResult<KeyedStateHandle>> future =
+                futures(harness, new MemCheckpointStreamFactory(1 << 20)).getKeyedStateManagedFuture();
+        harness.getOperator().close();
+        future.run();
+        final OperatorSubtaskState snapshot =
+                OperatorSubtaskState.builder()
+                        .setManagedKeyedState(future.get().getJobManagerOwnedSnapshot())
+                        .build();
+        try (StatefulHarness next = new StatefulHarness(groupBy()).start(snapshot)) {
+            next.process(1, 1);
+            assertThat(next.results()).isEqualTo(Map.of(1L, "1 2 11"));
+        }
+    }
+
+    /** A storage without room. */
+    private static final class NoStreams implements CheckpointStreamFactory {
+        @Override
+        public CheckpointStateOutputStream createCheckpointStateOutputStream(CheckpointedStateScope scope) throws IOException {
+            throw new IOException("the disk is full");
+        }
+
+        @Override
+        public boolean canFastDuplicate(StreamStateHandle handle, CheckpointedStateScope scope) {
+            return false;
+        }
+
+        @Override
+        public List<StreamStateHandle> duplicate(List<StreamStateHandle> handles, CheckpointedStateScope scope) {
+            throw new UnsupportedOperationException();
+        }
+    }
+
+    // ---------------------------------------------------------------------------------------------------------- memory
+
+    @Test
+    void stateThatOutgrowsTheManagedMemoryFailsTheTaskAndSaysWhatToRaise() throws Exception {
+        try (StatefulHarness harness = new StatefulHarness(groupBy(), "counts", 128, 1, 0, 4 << 20)) {
+            harness.start(null);
+            assertThatThrownBy(
+                            () -> {
+                                for (long key = 0; key < 1_000_000; key++) {
+                                    harness.process(key, 1);
+                                }
+                            })
+                    .isInstanceOf(NativeException.class)
+                    .hasMessageContaining("GroupAggregate(groupBy=[k]) needs ")
+                    .hasMessageContaining(" MiB of managed memory for its state. It has 4 MiB, and of the 4 MiB of its slot 0 MiB")
+                    .hasMessageContaining("taskmanager.memory.managed.size or taskmanager.memory.managed.fraction");
+            harness.getOperator().close();
+            assertThat(harness.getEnvironment().getMemoryManager().availableMemory()).isEqualTo(4 << 20);
+        }
+    }
+
+    @Test
+    void aSlotWithoutManagedMemoryIsFoundOutBeforeTheFirstRow() throws Exception {
+        try (StatefulHarness harness = new StatefulHarness(groupBy(), "counts", 128, 1, 0, 0)) {
+            assertThatThrownBy(() -> harness.start(null)).hasMessageContaining("of the 0 MiB of its slot 0 MiB are left");
+        }
+    }
+
+    @Test
+    void managedMemoryIsReservedAsTheStateGrowsAndGivenBackAtTheEnd() throws Exception {
+        try (StatefulHarness harness = new StatefulHarness(groupBy())) {
+            harness.start(null);
+            final var manager = harness.getEnvironment().getMemoryManager();
+            assertThat(manager.availableMemory()).isEqualTo(StatefulHarness.MEMORY_BYTES - ManagedMemory.STEP_BYTES);
+            for (long key = 0; key < 50_000; key++) {
+                harness.process(key, 1);
+            }
+            harness.results();
+            assertThat(manager.availableMemory()).isLessThan(StatefulHarness.MEMORY_BYTES - 50_000 * 24);
+            harness.getOperator().close();
+            assertThat(manager.availableMemory()).isEqualTo(StatefulHarness.MEMORY_BYTES);
+        }
+    }
+
+    // ------------------------------------------------------------------------------------------------------ corruption
+
+    private static final String STATE =
+            "{\"operatorId\":\"counts\",\"maxParallelism\":128,\"firstKeyGroup\":0,\"lastKeyGroup\":127}";
+
+    private interface Use<T> {
+        T of(long stage) throws Exception;
+    }
+
+    /** Opens the stage of {@link GroupBy} without a task. */
+    private static <T> T withStage(Use<T> use) throws Exception {
+        final long stage = Native.stageOpen(groupBy().spec, null, 1, 128, STATE);
+        try {
+            return use.of(stage);
+        } finally {
+            Native.stageClose(stage);
+        }
+    }
+
+    /** Header and chunks of some key group. */
+    private static byte[][] container(int keyGroup) throws Exception {
+        return withStage(
+                stage -> {
+                    final RowEntry entry =
+                            new RowEntry(
+                                    EntryMemory.open(groupBy().spec, KEYS),
+                                    GroupBy.INPUT,
+                                    ReadFields.all(GroupBy.INPUT),
+                                    KEYS);
+                    try (entry) {
+                        for (long key = 0; key < KEYS; key++) {
+                            entry.write(GenericRowData.of(key, key));
+                        }
+                        Native.stagePush(stage, entry.finish());
+                    }
+                    for (long batch = Native.stagePull(stage); batch != 0; batch = Native.stagePull(stage)) {
+                        Native.batchRelease(batch);
+                    }
+                    final long snapshot = Native.stageSnapshot(stage);
+                    try {
+                        assertThat(Native.snapshotKeyGroups(snapshot)).isSorted().contains(keyGroup);
+                        final byte[][] container = Native.snapshotEncode(snapshot, keyGroup);
+                        assertThat(container.length - 1).isBetween(1, Native.snapshotChunks(snapshot));
+                        return container;
+                    } finally {
+                        Native.snapshotRelease(snapshot);
+                    }
+                });
+    }
+
+    private static void restore(int keyGroup, byte[]... container) throws Exception {
+        withStage(
+                stage -> {
+                    final byte[][] chunks = Arrays.copyOfRange(container, 1, container.length);
+                    Native.stageRestore(stage, keyGroup, container[0], chunks);
+                    return null;
+                });
+    }
+
+    private static void assertRefused(int keyGroup, byte[]... container) {
+        assertThatThrownBy(() -> restore(keyGroup, container))
+                .isInstanceOf(NativeException.class)
+                .hasMessageContaining("GroupAggregate(groupBy=[k])")
+                .hasMessageContaining("native state of key group " + keyGroup)
+                .hasMessageNotContaining("panicked");
+    }
+
+    @Test
+    void everyFlippedByteOfAContainerIsRefused() throws Exception {
+        final byte[][] container = container(7);
+        restore(7, container);
+        for (byte[] part : container) {
+            for (int at = 0; at < part.length; at++) {
+                part[at] ^= 1;
+                assertRefused(7, container);
+                part[at] ^= 1;
+            }
+        }
+        restore(7, container);
+    }
+
+    @Test
+    void chunksThatAreDroppedAddedSwappedOrCutAreRefused() throws Exception {
+        final byte[] header = container(7)[0];
+        final byte[] chunk = container(7)[1];
+        final byte[][] other = container(8);
+        assertRefused(7, header);
+        assertRefused(7, header, chunk, chunk);
+        assertRefused(7, header, other[1]);
+        assertRefused(7, other[0], chunk);
+        assertRefused(7, other[0], other[1]);
+        assertRefused(7, new byte[0], chunk);
+        assertRefused(7, header, Arrays.copyOf(chunk, chunk.length - 1));
+        assertRefused(7, header, Arrays.copyOf(chunk, chunk.length + 1));
+        for (int length = 0; length < header.length; length++) {
+            assertRefused(7, Arrays.copyOf(header, length), chunk);
+        }
+    }
+
+    @Test
+    void aKeyGroupOfAnotherSubtaskIsRefused() throws Exception {
+        final byte[][] container = container(7);
+        final String state = STATE.replace("127", "6");
+        final long stage = Native.stageOpen(groupBy().spec, null, 1, 128, state);
+        assertThatThrownBy(() -> Native.stageRestore(stage, 7, container[0], new byte[][] {container[1]}))
+                .hasMessageContaining("key group 7 does not belong to this subtask, whose key groups are 0 to 6");
+        Native.stageClose(stage);
+    }
+
+    @Test
+    void releasedSnapshotsAreErrors() throws Exception {
+        withStage(
+                stage -> {
+                    final long snapshot = Native.stageSnapshot(stage);
+                    Native.snapshotRelease(snapshot);
+                    assertThatThrownBy(() -> Native.snapshotRelease(snapshot)).isInstanceOf(NativeException.class);
+                    assertThatThrownBy(() -> Native.snapshotEncode(snapshot, 0)).isInstanceOf(NativeException.class);
+                    assertThatThrownBy(() -> Native.snapshotKeyGroups(snapshot)).isInstanceOf(NativeException.class);
+                    return null;
+                });
+    }
+
+    @Test
+    void theReservedStatesHaveTheirSpecifiedNames() {
+        assertThat(Native.stateName(0)).isEqualTo("__streamfusion_canonical_native_state_v1");
+        assertThat(Native.stateName(4)).isEqualTo("__streamfusion_canonical_native_state_v1_chunk_3");
+    }
+}

@@ -1,0 +1,286 @@
+package org.apache.flink.streamfusion.tests;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import org.apache.flink.api.common.JobStatus;
+import org.apache.flink.configuration.CheckpointingOptions;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.ExternalizedCheckpointRetention;
+import org.apache.flink.configuration.PipelineOptions;
+import org.apache.flink.configuration.RestartStrategyOptions;
+import org.apache.flink.configuration.StateBackendOptions;
+import org.apache.flink.configuration.StateRecoveryOptions;
+import org.apache.flink.core.execution.JobClient;
+import org.apache.flink.core.execution.SavepointFormatType;
+import org.apache.flink.streamfusion.tests.connector.Change;
+import org.apache.flink.streamfusion.tests.connector.ParityCollectFactory;
+import org.apache.flink.streamfusion.tests.connector.Trial;
+import org.apache.flink.streamfusion.tests.connector.TrialIdsFactory;
+import org.apache.flink.table.api.CompiledPlan;
+import org.apache.flink.table.api.PlanReference;
+import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
+import org.apache.flink.util.ExceptionUtils;
+
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.stream.Stream;
+
+/** Native jobs that fail, are stopped, moved and rescaled: every id of the source is in the final result once. */
+@RequiresNative
+@Timeout(120)
+class RecoveryTest {
+    private static final long IDS = 24_000;
+    private static final long GROUPS = 97;
+
+    private static final String INSERT =
+            "INSERT INTO counts SELECT k, COUNT(*), SUM(id), COUNT(DISTINCT id), MIN(id), MAX(id) FROM "
+                    + "(SELECT id, CONCAT('key ', CAST(MOD(id, " + GROUPS + ") AS STRING)) AS k FROM ids) GROUP BY k";
+
+    @TempDir private Path directory;
+
+    /** The table that all attempts and all jobs of a test write. */
+    private final MaterializedTable table = MaterializedTable.ofUpserts();
+
+    private final List<Change> changes = new ArrayList<>();
+
+    /** How a job keeps its state. */
+    private Configuration configuration(String backend) {
+        Configuration configuration = new Configuration();
+        Engine.NATIVE.select(configuration);
+        configuration.set(StateBackendOptions.STATE_BACKEND, backend.split(" ")[0]);
+        configuration.set(CheckpointingOptions.INCREMENTAL_CHECKPOINTS, backend.endsWith("incremental"));
+        configuration.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, directory.resolve("checkpoints").toUri().toString());
+        configuration.set(RestartStrategyOptions.RESTART_STRATEGY, "fixed-delay");
+        configuration.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_ATTEMPTS, 3);
+        configuration.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_DELAY, Duration.ofMillis(1));
+        return configuration;
+    }
+
+    private static String expected() {
+        List<String> rows = new ArrayList<>();
+        for (long key = 0; key < GROUPS; key++) {
+            long count = (IDS - key + GROUPS - 1) / GROUPS;
+            long last = key + (count - 1) * GROUPS;
+            rows.add("('key %d', %d, %d, %d, %d, %d)".formatted(key, count, count * (key + last) / 2, count, key, last));
+        }
+        rows.sort(Comparator.naturalOrder());
+        return String.join("\n", rows);
+    }
+
+    /** Tables, and the plan of the job as it is once and for all, whatever it is restored with. */
+    private final class Job implements AutoCloseable {
+        private final Trial trial;
+        private final String sinkId = ParityCollectFactory.register(change -> {
+            changes.add(change);
+            table.apply(change);
+        });
+        private String plan;
+
+        Job(Trial trial) {
+            this.trial = trial;
+        }
+
+        JobClient submit(Configuration configuration, int parallelism) throws Exception {
+            StreamTableEnvironment environment = LocalCluster.tableEnvironment(configuration, parallelism);
+            environment.executeSql("CREATE TABLE ids (id BIGINT) WITH ('connector'='%s', 'rows'='%d', 'trial'='%s')"
+                    .formatted(TrialIdsFactory.IDENTIFIER, IDS, trial.name()));
+            environment.executeSql(new ParitySink(
+                            "counts",
+                            "k STRING, n BIGINT, s BIGINT, d BIGINT, lo BIGINT, hi BIGINT, PRIMARY KEY (k) NOT ENFORCED",
+                            ParitySink.UPSERT_KINDS)
+                    .createTable(sinkId));
+            if (plan == null) {
+                plan = environment.compilePlanSql(INSERT).asJsonString();
+            }
+            CompiledPlan compiled = environment.loadPlan(PlanReference.fromJsonString(plan));
+            PlanReport report = PlanReport.parse(compiled.explain());
+            assertThat(report.nativeNodes()).as(report.decisions()).extracting(PlanReport.Node::kind)
+                    .containsExactly("Calc", "Exchange", "GroupAggregate");
+            return compiled.execute().getJobClient().orElseThrow();
+        }
+
+        @Override
+        public void close() throws Exception {
+            ParityCollectFactory.unregister(sinkId);
+            trial.close();
+            Parity.checkReleased();
+        }
+    }
+
+    private void assertEveryIdIsCountedOnce() {
+        assertThat(String.join("\n", table.rows())).isEqualTo(expected());
+    }
+
+    /** Asks again until all tasks run. */
+    private static String answer(ThrowingRequest request) throws Exception {
+        while (true) {
+            try {
+                return request.send().get();
+            } catch (ExecutionException e) {
+                if (!ExceptionUtils.stringifyException(e).contains("Not all required tasks")) {
+                    throw e;
+                }
+                Thread.sleep(10);
+            }
+        }
+    }
+
+    private interface ThrowingRequest {
+        CompletableFuture<String> send() throws Exception;
+    }
+
+    private String stopWithSavepoint(JobClient client, SavepointFormatType format) throws Exception {
+        return answer(() -> client.stopWithSavepoint(false, directory.resolve("savepoints").toUri().toString(), format));
+    }
+
+    private static void await(JobClient client) throws Exception {
+        client.getJobExecutionResult().get();
+        assertThat(client.getJobStatus().get()).isEqualTo(JobStatus.FINISHED);
+    }
+
+    private static Configuration restoredFrom(String snapshot, Configuration configuration) {
+        configuration.set(StateRecoveryOptions.SAVEPOINT_PATH, snapshot);
+        return configuration;
+    }
+
+    // -------------------------------------------------------------------------------------------------------- failure
+
+    @ParameterizedTest
+    @ValueSource(strings = {"hashmap", "rocksdb", "rocksdb incremental"})
+    void jobThatFailsAfterACheckpointGoesOnFromThere(String backend) throws Exception {
+        Configuration configuration = configuration(backend);
+        configuration.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofMillis(50));
+        try (Job job = new Job(Trial.failing(2))) {
+            JobClient client = job.submit(configuration, 2);
+            job.trial.awaitHalf();
+            awaitCheckpoint(client);
+            job.trial.release();
+            await(client);
+            assertThat(job.trial.attempts()).isEqualTo(2);
+            assertThat(job.trial.restored()).isEqualTo(2);
+            assertEveryIdIsCountedOnce();
+        }
+    }
+
+    /** Waits for a checkpoint that was begun and completed from now on. */
+    private static void awaitCheckpoint(JobClient client) throws Exception {
+        long before = LocalCluster.checkpoints(client.getJobID()).getCounts().getTotalNumberOfCheckpoints();
+        while (true) {
+            var latest = LocalCluster.checkpoints(client.getJobID()).getHistory().getLatestCompletedCheckpoint();
+            if (latest != null && latest.getCheckpointId() > before + 1) {
+                return;
+            }
+            Thread.sleep(5);
+        }
+    }
+
+    @Test
+    void jobThatFailsBeforeAnyCheckpointStartsAnew() throws Exception {
+        Configuration configuration = configuration("hashmap");
+        configuration.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofHours(1));
+        try (Job job = new Job(Trial.failing(2))) {
+            JobClient client = job.submit(configuration, 2);
+            job.trial.release();
+            await(client);
+            assertThat(job.trial.attempts()).isEqualTo(2);
+            assertThat(job.trial.restored()).isZero();
+            assertEveryIdIsCountedOnce();
+        }
+    }
+
+    // ------------------------------------------------------------------------------------------------------ savepoints
+
+    @ParameterizedTest
+    @CsvSource({
+        "2, hashmap, CANONICAL, 3, hashmap",
+        "3, hashmap, CANONICAL, 2, rocksdb",
+        "2, rocksdb, CANONICAL, 3, hashmap",
+        "3, rocksdb incremental, CANONICAL, 2, rocksdb",
+        "2, hashmap, NATIVE, 3, hashmap",
+        "3, rocksdb, NATIVE, 2, rocksdb incremental",
+        "1, rocksdb incremental, NATIVE, 4, rocksdb"
+    })
+    void stoppedJobGoesOnAtAnotherParallelismAndUnderAnotherBackend(
+            int before, String from, SavepointFormatType format, int after, String to) throws Exception {
+        try (Job job = new Job(Trial.waiting(before))) {
+            JobClient first = job.submit(configuration(from), before);
+            job.trial.awaitHalf();
+            String savepoint = stopWithSavepoint(first, format);
+            await(first);
+            int emitted = changes.size();
+            assertThat(emitted).isPositive();
+
+            job.trial.release();
+            JobClient second = job.submit(restoredFrom(savepoint, configuration(to)), after);
+            await(second);
+            assertThat(job.trial.restored()).isEqualTo(after);
+            assertEveryIdIsCountedOnce();
+        }
+    }
+
+    @Test
+    void savepointOfAJobThatGoesOnHoldsWhatWasThere() throws Exception {
+        try (Job job = new Job(Trial.waiting(2))) {
+            JobClient first = job.submit(configuration("hashmap"), 2);
+            job.trial.awaitHalf();
+            String savepoint = answer(() -> first.triggerSavepoint(
+                    directory.resolve("savepoints").toUri().toString(), SavepointFormatType.CANONICAL));
+            job.trial.release();
+            await(first);
+            assertEveryIdIsCountedOnce();
+
+            JobClient second = job.submit(restoredFrom(savepoint, configuration("hashmap")), 3);
+            await(second);
+            assertEveryIdIsCountedOnce();
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource({"2, hashmap, 3, 128", "3, rocksdb, 2, 200", "2, rocksdb incremental, 3, 32768"})
+    void retainedCheckpointIsRescaledWithTheMaximumParallelismOfTheJob(
+            int before, String backend, int after, int maxParallelism) throws Exception {
+        Configuration configuration = configuration(backend);
+        configuration.set(PipelineOptions.MAX_PARALLELISM, maxParallelism);
+        configuration.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofMillis(50));
+        configuration.set(
+                CheckpointingOptions.EXTERNALIZED_CHECKPOINT_RETENTION,
+                ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION);
+        try (Job job = new Job(Trial.waiting(before))) {
+            JobClient first = job.submit(configuration, before);
+            job.trial.awaitHalf();
+            awaitCheckpoint(first);
+            first.cancel().get();
+            first.getJobExecutionResult().handle((result, failure) -> null).get();
+
+            job.trial.release();
+            JobClient second = job.submit(restoredFrom(latestCheckpoint(first), configuration), after);
+            await(second);
+            assertThat(job.trial.restored()).isEqualTo(after);
+            assertEveryIdIsCountedOnce();
+        }
+    }
+
+    private String latestCheckpoint(JobClient client) throws Exception {
+        try (Stream<Path> checkpoints = Files.list(directory.resolve("checkpoints").resolve(client.getJobID().toString()))) {
+            return checkpoints
+                    .filter(path -> Files.exists(path.resolve("_metadata")))
+                    .max(Comparator.comparingLong(path -> Long.parseLong(path.getFileName().toString().substring(4))))
+                    .orElseThrow()
+                    .toUri()
+                    .toString();
+        }
+    }
+}
