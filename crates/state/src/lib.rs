@@ -1,7 +1,8 @@
 //! Keyed state: tables of typed values, addressed by slot.
 //!
 //! A keyed operator has a [`KeyedTable`]: it registers what it keeps per key, maps the keys of a batch to *slots* once, and
-//! works on values by slot, never on bytes. One value per key lies in a [`Column`](column), several in [`entries`].
+//! works on values by slot, never on bytes. One value per key lies in a [`Column`](column), a whole row in [`rows`], several
+//! values in [`entries`].
 //!
 //! Values lie in pages of 64, and a page belongs to one key group ([`Slots`]). A snapshot moves the page directories
 //! ([`paged`]) and touches no page; it is encoded key group by key group, on another thread, by the [`codec`] of each
@@ -17,6 +18,7 @@ pub mod index;
 pub mod keyed;
 pub mod map;
 pub mod paged;
+pub mod rows;
 pub mod slots;
 pub mod table;
 pub mod ttl;
@@ -26,6 +28,7 @@ pub use entries::{Entries, EntriesId, EntryTable};
 pub use keyed::{KeyGroups, KeyedState, RestoreError, StateClock, StateContext, StateSnapshot};
 pub use map::{MapEntry, MapHash, MapTable};
 pub use paged::Value;
+pub use rows::{RowLayout, Rows, RowsId};
 pub use slots::Slots;
 pub use table::{BatchKeys, KeyLayout, KeyedTable, Touched};
 pub use ttl::StateTtl;
@@ -54,6 +57,12 @@ pub enum StateError {
     /// A fault of an operator.
     #[error("keys, a column or entries are not those of the table")]
     Unregistered,
+    /// A fault of an operator.
+    #[error("the columns of a batch are not those of the rows that the table keeps")]
+    RowColumns,
+    /// A fault of an operator.
+    #[error("there is no row under a key that should have one")]
+    NoRow,
 }
 
 /// Spreads a value over 64 bits, high and low ones alike: the tables take both ends of a hash.

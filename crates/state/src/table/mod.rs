@@ -23,12 +23,14 @@ use std::marker::PhantomData;
 pub use keys::{BatchKeys, KeyLayout, fixed_key_bits};
 
 use self::keys::KeyIndex;
+use crate::canonical::Sections;
 use crate::codec::Codec;
 use crate::column::{AnyColumn, Column, ColumnId, Stored};
 use crate::entries::{AnyEntries, Entries, EntriesId, StoredEntries};
 use crate::index::Found;
-use crate::keyed::{KeyGroups, StateClock, StateContext};
+use crate::keyed::{KeyGroups, KeyedState, RestoreError, StateClock, StateContext, StateSnapshot};
 use crate::paged::PAGE;
+use crate::rows::{RowLayout, Rows, RowsId, StoredRows};
 use crate::slots::Slots;
 use crate::ttl::{LastWrites, StateTtl};
 use crate::{StateError, index};
@@ -97,6 +99,13 @@ impl KeyedTable {
         ColumnId { place: self.columns.len() - 1, value: PhantomData }
     }
 
+    /// Adds a row per key, before the first key. Its Arrow columns are called `name.0` and so on; for the rest see
+    /// [`KeyedTable::add_column`].
+    pub fn add_rows(&mut self, name: impl Into<String>, definition: Option<String>, layout: RowLayout) -> RowsId {
+        self.columns.push(Box::new(StoredRows::new(name.into(), definition, layout)));
+        RowsId { place: self.columns.len() - 1 }
+    }
+
     /// Adds entries, before the first key. Their section is called `name`; for the rest see [`KeyedTable::add_column`].
     pub fn add_entries<N: Entries>(
         &mut self,
@@ -159,6 +168,13 @@ impl KeyedTable {
         column.ok_or(StateError::Unregistered)
     }
 
+    /// The rows of all keys. Errors if they are another table's.
+    #[inline]
+    pub fn rows(&mut self, id: RowsId) -> Result<&mut Rows, StateError> {
+        let rows = self.columns.get_mut(id.place).and_then(|column| column.typed().downcast_mut());
+        rows.ok_or(StateError::Unregistered)
+    }
+
     /// Entries, and the slots that they belong to. Errors if they are another table's.
     #[inline]
     pub fn entries<N: Entries>(&mut self, id: EntriesId<N>) -> Result<(&mut N, &Slots), StateError> {
@@ -214,6 +230,24 @@ impl KeyedTable {
             + entries
             + stamps
             + self.writes.as_ref().map_or(0, LastWrites::bytes)
+    }
+}
+
+impl KeyedState for KeyedTable {
+    fn table(&self) -> &'static str {
+        self.name
+    }
+
+    fn snapshot(&mut self) -> Box<dyn StateSnapshot> {
+        self.snapshot()
+    }
+
+    fn restore(&mut self, sections: &Sections) -> Result<(), RestoreError> {
+        self.restore(sections)
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes()
     }
 }
 

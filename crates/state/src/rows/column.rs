@@ -1,0 +1,133 @@
+//! Rows as a column of a table: snapshots, restore.
+//!
+//! In a section each field is a column of its own type, `name.0`, `name.1` and so on.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Decimal128Type, Field};
+
+use super::heap::{HeapSnapshot, Span};
+use super::layout::RowLayout;
+use super::{Rows, gather};
+use crate::canonical::Fault;
+use crate::codec::{SectionColumns, with_definition};
+use crate::column::{AnyColumn, ColumnSnapshot, field_bytes, for_each_used};
+use crate::keyed::RestoreError;
+use crate::paged::PagedSnapshot;
+use crate::slots::UsedPage;
+
+/// Rows with what makes them Arrow columns.
+#[derive(Debug)]
+pub(crate) struct StoredRows {
+    rows: Rows,
+    name: String,
+    definition: Option<String>,
+}
+
+impl StoredRows {
+    pub(crate) fn new(name: String, definition: Option<String>, layout: RowLayout) -> Self {
+        Self { rows: Rows::new(layout), name, definition }
+    }
+
+    fn column_name(&self, field: usize) -> String {
+        format!("{}.{field}", self.name)
+    }
+}
+
+impl AnyColumn for StoredRows {
+    fn typed(&mut self) -> &mut dyn Any {
+        &mut self.rows
+    }
+
+    fn reset(&mut self, slot: u32) {
+        self.rows.remove(slot);
+    }
+
+    fn maintain(&mut self, pages: usize) {
+        self.rows.maintain(pages);
+    }
+
+    fn bytes(&self) -> usize {
+        self.rows.bytes()
+    }
+
+    fn fields(&self, out: &mut Vec<Field>) {
+        for (number, ty) in self.rows.layout.types().enumerate() {
+            let field = Field::new(self.column_name(number), ty.clone(), true);
+            out.push(with_definition(field, self.definition.as_deref()));
+        }
+    }
+
+    fn snapshot(&mut self) -> Box<dyn ColumnSnapshot> {
+        Box::new(Snapshot {
+            layout: Arc::clone(&self.rows.layout),
+            spans: self.rows.spans.snapshot(),
+            heap: self.rows.heap.snapshot(),
+        })
+    }
+
+    fn restore(&mut self, columns: &mut SectionColumns<'_>, slots: &[u32]) -> Result<(), RestoreError> {
+        columns.define(self.definition.as_deref());
+        let layout = Arc::clone(&self.rows.layout);
+        let mut arrays = Vec::new();
+        for (number, ty) in layout.types().enumerate() {
+            let array = columns.column(&self.column_name(number), ty)?;
+            if let Some(row) = wide_decimal(&array) {
+                return Err(columns.value_error(row, "a decimal with too many digits"));
+            }
+            arrays.push(array);
+        }
+        columns.define(None);
+        let rows: Vec<u32> = (0..).take(slots.len()).collect();
+        Ok(self.rows.store(&arrays, &rows, slots)?)
+    }
+}
+
+/// The first row with a decimal of more digits than its type has, in fields of ROWs too.
+fn wide_decimal(column: &ArrayRef) -> Option<usize> {
+    match column.data_type() {
+        DataType::Decimal128(precision, _) => {
+            let limit = 10_u128.checked_pow(u32::from(*precision))?;
+            let array = column.as_primitive_opt::<Decimal128Type>()?;
+            let wide = |(row, value): (usize, &i128)| array.is_valid(row) && value.unsigned_abs() >= limit;
+            array.values().iter().enumerate().position(wide)
+        }
+        DataType::Struct(_) => {
+            let array = column.as_struct_opt()?;
+            array.columns().iter().filter_map(wide_decimal).find(|row| array.is_valid(*row))
+        }
+        _ => None,
+    }
+}
+
+#[derive(Debug)]
+struct Snapshot {
+    layout: Arc<RowLayout>,
+    spans: PagedSnapshot<Span>,
+    heap: HeapSnapshot,
+}
+
+impl ColumnSnapshot for Snapshot {
+    fn encode(&self, pages: &[UsedPage], rows: usize, out: &mut Vec<ArrayRef>) -> Result<(), Fault> {
+        let mut packed = Vec::with_capacity(rows);
+        let mut missing = false;
+        for_each_used(&self.spans, pages, |span| match self.heap.get(*span) {
+            Some(row) => packed.push(row),
+            None => missing = true,
+        });
+        if missing {
+            return Err(Fault::Unwritable { what: "a key without its row" });
+        }
+        let columns = gather::columns(&self.layout, &packed);
+        out.extend(columns.map_err(|_| Fault::Unwritable { what: "rows with so much text" })?);
+        Ok(())
+    }
+
+    fn bytes_bound(&self, pages: &[UsedPage], rows: usize) -> usize {
+        let mut bytes = self.layout.types().map(field_bytes).sum::<usize>() * rows;
+        for_each_used(&self.spans, pages, |span| bytes += span.row_bytes());
+        bytes
+    }
+}
