@@ -31,6 +31,8 @@ import java.util.EnumMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
 /**
@@ -51,7 +53,9 @@ public final class BenchCheckpoint {
 
     private static final Duration CHECKPOINT_INTERVAL = Duration.ofSeconds(1);
     private static final Duration WARM_UP = Duration.ofSeconds(10);
-    private static final Duration FILL_LIMIT = Duration.ofSeconds(90);
+    private static final Duration FILL_LIMIT = Duration.ofSeconds(120);
+    /** For all that a side does beside being watched. */
+    private static final Duration SIDE_LIMIT = Duration.ofSeconds(240);
 
     private static final String ONE_SIDE = "side";
     private static final String RESULT = "RESULT ";
@@ -63,10 +67,7 @@ public final class BenchCheckpoint {
 
     public static void main(String[] arguments) throws Exception {
         if (arguments.length > 0 && arguments[0].equals(ONE_SIDE)) {
-            Side side = measure(Engine.valueOf(arguments[1]), Long.parseLong(arguments[2]), Integer.parseInt(arguments[3]));
-            System.out.println(RESULT + side.toLine());
-            // The cluster's threads would keep the JVM alive.
-            System.exit(0);
+            side(arguments);
         }
         long keys = arguments.length > 0 ? Long.parseLong(arguments[0]) : 5_000_000L;
         int seconds = arguments.length > 1 ? Integer.parseInt(arguments[1]) : 40;
@@ -83,6 +84,24 @@ public final class BenchCheckpoint {
         Side accelerated = sides.get(Engine.NATIVE);
         print(stock, accelerated);
         System.exit(accelerated.isNative() ? 0 : 1);
+    }
+
+    /** What the JVM of a side runs: prints what it measured, and ends. */
+    private static void side(String[] arguments) {
+        int exitCode = 0;
+        try {
+            Side side = measure(
+                    Engine.valueOf(arguments[1]),
+                    Long.parseLong(arguments[2]),
+                    Integer.parseInt(arguments[3]),
+                    Path.of(arguments[4]));
+            System.out.println(RESULT + side.toLine());
+        } catch (Exception e) {
+            e.printStackTrace();
+            exitCode = 1;
+        }
+        // The cluster's threads would keep the JVM alive.
+        System.exit(exitCode);
     }
 
     /**
@@ -173,8 +192,12 @@ public final class BenchCheckpoint {
                 .forEach(command::add);
         command.add("-Xmx" + heapMib + "m");
         command.addAll(List.of("-cp", System.getProperty("java.class.path"), BenchCheckpoint.class.getName()));
-        command.addAll(List.of(ONE_SIDE, engine.name(), Long.toString(keys), Integer.toString(seconds)));
+        Path checkpoints = Files.createTempDirectory("bench-checkpoint");
+        command.addAll(List.of(
+                ONE_SIDE, engine.name(), Long.toString(keys), Integer.toString(seconds), checkpoints.toString()));
         Process process = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        CompletableFuture.delayedExecutor(SIDE_LIMIT.toSeconds() + seconds, TimeUnit.SECONDS)
+                .execute(process::destroyForcibly);
         try (BufferedReader lines =
                 new BufferedReader(new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8))) {
             String last = "";
@@ -186,15 +209,7 @@ public final class BenchCheckpoint {
             }
             return Side.ofLine(last.substring(RESULT.length()));
         } finally {
-            process.destroyForcibly();
-        }
-    }
-
-    private static Side measure(Engine engine, long keys, int seconds) throws Exception {
-        Path checkpoints = Files.createTempDirectory("bench-checkpoint");
-        try {
-            return measure(engine, keys, seconds, checkpoints);
-        } finally {
+            process.destroyForcibly().waitFor();
             delete(checkpoints);
         }
     }
