@@ -108,6 +108,13 @@ impl<E: Value> EntryTable<E> {
         }
     }
 
+    /// The entry at `position`, if it is one of `slot`.
+    #[inline]
+    pub fn get_of(&self, position: u32, slot: u32) -> Option<&E> {
+        let node = self.nodes.get(position);
+        (node.slot == slot).then_some(&node.entry)
+    }
+
     /// The slot of the entry at `position`.
     #[inline]
     pub fn slot(&self, position: u32) -> u32 {

@@ -91,7 +91,7 @@ impl<K: Value, V: Value, H: MapHash<K>> MapTable<K, V, H> {
         let short = combine(slot, hash);
         let entries = &mut self.entries;
         let is_entry = |candidate: &(u32, u32)| {
-            candidate.0 == short && entries.slot(candidate.1) == slot && same(&entries.get(candidate.1).key)
+            candidate.0 == short && entries.get_of(candidate.1, slot).is_some_and(|entry| same(&entry.key))
         };
         match self.index.entry(place(&(short, 0)), is_entry, place) {
             TableEntry::Occupied(occupied) => {
@@ -152,7 +152,7 @@ impl<K: Value, V: Value, H: MapHash<K>> Entries for MapTable<K, V, H> {
         let entries = &self.entries;
         let key = &entries.get(position).key;
         let is_entry = |other: &(u32, u32)| {
-            other.0 == short && entries.slot(other.1) == slot && H::same(&entries.get(other.1).key, key)
+            other.0 == short && entries.get_of(other.1, slot).is_some_and(|other| H::same(&other.key, key))
         };
         match self.index.entry(place(&(short, 0)), is_entry, place) {
             TableEntry::Occupied(_) => false,

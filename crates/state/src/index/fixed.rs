@@ -4,6 +4,7 @@
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
+use streamfusion_row::KeyGroup;
 use streamfusion_row::hash::hash_bytes_by_words;
 
 use super::Found;
@@ -25,7 +26,15 @@ impl Default for FixedKeyIndex {
     }
 }
 
+/// Flink's hash of a key; NULL is `None`.
+#[inline]
+pub(crate) fn key_hash(key: Option<u64>) -> i32 {
+    // bit 8: field 0 is NULL
+    key.map_or_else(|| row_hash(1 << 8, 0), |key| row_hash(0, key))
+}
+
 /// Flink's hash of a row of one field: the null word, then the slot.
+#[inline]
 fn row_hash(null_word: u64, slot: u64) -> i32 {
     let mut row = [0; 16];
     row[..8].copy_from_slice(&null_word.to_le_bytes());
@@ -45,7 +54,7 @@ impl FixedKeyIndex {
         match self.table.entry(mix(key), |entry| entry.0 == key, |entry| mix(entry.0)) {
             Entry::Occupied(entry) => Ok(Found { slot: entry.get().1, added: false }),
             Entry::Vacant(vacant) => {
-                let slot = slots.acquire_for(row_hash(0, key))?;
+                let slot = slots.acquire_for(key_hash(Some(key)))?;
                 *self.keys.get_mut(slot) = key;
                 vacant.insert((key, slot));
                 Ok(Found { slot, added: true })
@@ -58,11 +67,35 @@ impl FixedKeyIndex {
         if let Some(slot) = self.null {
             return Ok(Found { slot, added: false });
         }
-        // bit 8: field 0 is NULL
-        let slot = slots.acquire_for(row_hash(1 << 8, 0))?;
+        let slot = slots.acquire_for(key_hash(None))?;
         *self.keys.get_mut(slot) = 0;
         self.null = Some(slot);
         Ok(Found { slot, added: true })
+    }
+
+    /// The slot of a key of the key group `group` that is not there yet; `None` if it is. NULL is `None`.
+    pub(crate) fn add(
+        &mut self,
+        slots: &mut Slots,
+        group: KeyGroup,
+        key: Option<u64>,
+    ) -> Result<Option<u32>, StateError> {
+        let Some(key) = key else {
+            if self.null.is_some() {
+                return Ok(None);
+            }
+            self.null = Some(slots.acquire(group, "keys")?);
+            return Ok(self.null);
+        };
+        match self.table.entry(mix(key), |entry| entry.0 == key, |entry| mix(entry.0)) {
+            Entry::Occupied(_) => Ok(None),
+            Entry::Vacant(vacant) => {
+                let slot = slots.acquire(group, "keys")?;
+                *self.keys.get_mut(slot) = key;
+                vacant.insert((key, slot));
+                Ok(Some(slot))
+            }
+        }
     }
 
     /// Makes room for so many more keys.

@@ -12,6 +12,7 @@ mod fixed;
 mod tests;
 
 pub use bytes::{BytesKeyIndex, BytesKeys};
+pub(crate) use fixed::key_hash;
 pub use fixed::{FixedKeyIndex, FixedKeys};
 
 /// The slot of a key.

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::{DataType, Field, TimeUnit};
+use streamfusion_row::KeyGroup;
 use streamfusion_row::binary::KeyRows;
 use streamfusion_row::hash::hash_bytes_by_words;
 
 use crate::StateError;
 use crate::canonical::Fault;
 use crate::codec::{BytesReader, BytesWriter, SectionColumns, fixed_array, fixed_values, with_definition};
-use crate::index::{BytesKeyIndex, BytesKeys, FixedKeyIndex, FixedKeys, Found};
+use crate::index::{BytesKeyIndex, BytesKeys, FixedKeyIndex, FixedKeys, Found, key_hash};
 use crate::keyed::RestoreError;
 use crate::paged::PAGE;
 use crate::slots::{Slots, UsedPage, bits};
@@ -148,19 +149,35 @@ impl KeyIndex {
         }
     }
 
-    /// Adds the keys of a batch of the main section, and their slots to `added`.
+    /// Makes room for so many more keys.
+    pub(super) fn reserve(&mut self, keys: usize) {
+        match self {
+            Self::Single(_) => {}
+            Self::Fixed(index, _) => index.reserve(keys),
+            Self::Bytes(index, _) => index.reserve(keys),
+        }
+    }
+
+    /// Adds the keys of some rows of the main section, all of the key group `group`, and their slots to `added`.
     pub(super) fn restore(
         &mut self,
         columns: &mut SectionColumns<'_>,
         slots: &mut Slots,
+        group: KeyGroup,
         added: &mut Vec<u32>,
     ) -> Result<(), RestoreError> {
         let rows = columns.num_rows();
-        let mut founds = Vec::with_capacity(rows);
+        let max_parallelism = slots.groups().max_parallelism;
+        let foreign = |hash: i32| KeyGroup::of_hash(hash, max_parallelism) != group;
+        let (again, of_another) = ("a key for the second time", "a key of another key group");
         match self {
             Self::Single(slot) => {
-                for _ in 0..rows {
-                    founds.push(single(slot, slots)?);
+                for row in 0..rows {
+                    let found = single(slot, slots)?;
+                    if !found.added || slots.group(found.slot) != group {
+                        return Err(columns.value_error(row, if found.added { of_another } else { again }));
+                    }
+                    added.push(found.slot);
                 }
             }
             Self::Fixed(index, ty) => {
@@ -172,10 +189,15 @@ impl KeyIndex {
                 if let Some(row) = wide_decimal(&array) {
                     return Err(columns.value_error(row, "a decimal with too many digits"));
                 }
-                index.reserve(rows);
-                for (row, key) in keys.iter().enumerate() {
-                    let null = array.is_null(row);
-                    founds.push(if null { index.find_or_add_null(slots)? } else { index.find_or_add(slots, *key)? });
+                let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+                let key = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row)).then(|| keys[row]);
+                // one hash does not wait for the one before it
+                if let Some(row) = (0..rows).position(|row| foreign(key_hash(key(row)))) {
+                    return Err(columns.value_error(row, of_another));
+                }
+                for row in 0..rows {
+                    let slot = index.add(slots, group, key(row))?;
+                    added.push(slot.ok_or_else(|| columns.value_error(row, again))?);
                 }
             }
             Self::Bytes(index, fields) => {
@@ -184,20 +206,23 @@ impl KeyIndex {
                 columns.define(None);
                 columns.refuse_nulls(&array)?;
                 let keys = BytesReader::of(&array).ok_or_else(|| columns.type_error(KEY, &array, &DataType::Binary))?;
-                index.reserve(rows);
                 for row in 0..rows {
                     let key = keys.get(row);
                     if key.is_empty() || key.len() % 8 != 0 {
                         return Err(columns.value_error(row, "a key that is no BinaryRow"));
                     }
-                    founds.push(index.find_or_add(slots, key, hash_bytes_by_words(key).cast_unsigned())?);
+                    let hash = hash_bytes_by_words(key);
+                    if foreign(hash) {
+                        return Err(columns.value_error(row, of_another));
+                    }
+                    let found = index.find_or_add(slots, key, hash.cast_unsigned())?;
+                    if !found.added {
+                        return Err(columns.value_error(row, again));
+                    }
+                    added.push(found.slot);
                 }
             }
         }
-        if let Some(row) = founds.iter().position(|found| !found.added) {
-            return Err(columns.value_error(row, "a key for the second time"));
-        }
-        added.extend(founds.iter().map(|found| found.slot));
         Ok(())
     }
 }

@@ -5,6 +5,7 @@ mod changelogs;
 mod model;
 mod properties;
 mod recovery;
+mod sections;
 mod time_to_live;
 
 use std::fmt::Write;

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn value(column: usize) -> BoxedStrategy<Datum> {
+pub(super) fn value(column: usize) -> BoxedStrategy<Datum> {
     let texts = ["", "a", "ab", "ä", "a much longer text than the others", "\u{10ffff}"];
     let value: BoxedStrategy<Datum> = match column_kinds().swap_remove(column) {
         TypeKind::Boolean => any::<bool>().prop_map(Datum::Bool).boxed(),

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use streamfusion_row::KeyGroup;
 use streamfusion_row::binary::{KeyEncoder, KeyRows};
-use streamfusion_state::StateSnapshot;
 use streamfusion_state::canonical::{Container, FormatVersion, Sections};
+use streamfusion_state::{RestoreError, StateSnapshot};
 
 use super::properties::case;
 use super::*;
@@ -66,6 +66,11 @@ impl Job {
                 }
             }
         }
+    }
+
+    /// Restores one key group into the first subtask.
+    pub(super) fn restore(&mut self, sections: &Sections) -> Result<(), RestoreError> {
+        self.subtasks[0].restore(sections)
     }
 
     pub(super) fn snapshot(&mut self) -> Vec<Box<dyn StateSnapshot>> {
@@ -227,4 +232,26 @@ fn restore_at_every_row_of_one_input() {
             assert_eq!(out, expected, "restored at row {at}");
         }
     }
+}
+
+#[test]
+fn bytes_count_text_and_what_snapshots_keep_alive() {
+    let spec = spec(&[KEY], vec![call("MAX", &[TEXT]), call("COUNT", &[])]);
+    let mut operator = open(&spec);
+    let text = |fill: &str| Datum::Text(fill.repeat(10_000));
+    let push = |operator: &mut GroupAgg, fill: &str| {
+        let rows: Vec<Row> = (0..200).map(|key| row("+I", &[(KEY, Datum::Long(key)), (TEXT, text(fill))])).collect();
+        operator.push(batch(&rows)).unwrap();
+        drain(operator, &mut Vec::new());
+        operator.bytes()
+    };
+    const TEXTS: usize = 200 * 10_000;
+    let first = push(&mut operator, "a");
+    assert!((TEXTS..TEXTS + (1 << 20)).contains(&first), "{first}");
+    let snapshot = operator.snapshot();
+    let during = push(&mut operator, "b");
+    assert!((2 * TEXTS..2 * TEXTS + (2 << 20)).contains(&during), "{during}");
+    drop(snapshot);
+    let after = push(&mut operator, "c");
+    assert!(after <= first + 4096, "{after}, and {first} at first");
 }
