@@ -1,4 +1,4 @@
-//! From the grouping columns of a batch to the keys of a table.
+//! From the key columns of a batch to the keys of a table.
 
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
@@ -8,14 +8,13 @@ use streamfusion_row::Batch;
 use streamfusion_row::binary::{KeyEncoder, KeyRows};
 use streamfusion_row::types::NANO_TIMESTAMP;
 use streamfusion_state::table::fixed_key_bits;
-use streamfusion_state::{BatchKeys, KeyLayout, KeyedTable};
+use streamfusion_state::{BatchKeys, KeyLayout, KeyedTable, Touched};
 
-use super::rows::Rows;
 use crate::OperatorError;
 
-/// The grouping columns, and how keys are made of them.
+/// The key columns, and how keys are made of them.
 #[derive(Debug)]
-pub(super) struct Keys {
+pub(crate) struct Keys {
     columns: Vec<usize>,
     form: Form,
     /// The forms of the fields, in words.
@@ -24,7 +23,7 @@ pub(super) struct Keys {
 
 #[derive(Debug)]
 enum Form {
-    /// No grouping column: one group.
+    /// No key column: one key.
     Global,
     /// One column of at most 8 bytes.
     Fixed { ty: DataType, bits: Vec<u64> },
@@ -50,9 +49,9 @@ fn describe(ty: &LogicalType, arrow: &DataType) -> String {
 }
 
 impl Keys {
-    /// `columns` are the grouping columns of the input; `types` and `arrow` are theirs. A type that cannot be a key is a
+    /// `columns` are the key columns of the input; `types` and `arrow` are theirs. A type that cannot be a key is a
     /// reason.
-    pub(super) fn try_new(columns: &[usize], types: &[LogicalType], arrow: &[DataType]) -> Result<Self, Reason> {
+    pub(crate) fn try_new(columns: &[usize], types: &[LogicalType], arrow: &[DataType]) -> Result<Self, Reason> {
         let encoder = KeyEncoder::try_new(types)?;
         let form = match arrow {
             [] => Form::Global,
@@ -64,7 +63,7 @@ impl Keys {
     }
 
     /// How keys look in the table.
-    pub(super) fn layout(&self) -> KeyLayout {
+    pub(crate) fn layout(&self) -> KeyLayout {
         match &self.form {
             Form::Global => KeyLayout::Single,
             Form::Fixed { ty, .. } => KeyLayout::Fixed(ty.clone()),
@@ -72,25 +71,25 @@ impl Keys {
         }
     }
 
-    /// The grouping columns of a batch.
-    pub(super) fn columns(&self, batch: &Batch) -> Result<Vec<ArrayRef>, OperatorError> {
+    /// The key columns of a batch.
+    pub(crate) fn columns(&self, batch: &Batch) -> Result<Vec<ArrayRef>, OperatorError> {
         self.columns
             .iter()
             .map(|column| {
                 batch.columns().get(*column).cloned().ok_or_else(|| {
-                    OperatorError::Input(format!("grouping column {column} of {} columns", batch.columns().len()))
+                    OperatorError::Input(format!("key column {column} of {} columns", batch.columns().len()))
                 })
             })
             .collect()
     }
 
-    /// Loads the groups of the rows: fills in [`Rows::touched`]. `columns` are the grouping columns.
-    pub(super) fn load(
+    /// Loads the keys of the rows, each of which gets the number of its key. `columns` are the key columns.
+    pub(crate) fn load(
         &mut self,
         columns: &[ArrayRef],
         num_rows: usize,
         table: &mut KeyedTable,
-        rows: &mut Rows,
+        touched: &mut Touched,
     ) -> Result<(), OperatorError> {
         let keys = match (&mut self.form, columns) {
             (Form::Global, _) => BatchKeys::Single(num_rows),
@@ -108,6 +107,6 @@ impl Keys {
                 return Err(OperatorError::Internal("a key of one column without its column".to_owned()));
             }
         };
-        Ok(table.load(keys, &mut rows.touched)?)
+        Ok(table.load(keys, touched)?)
     }
 }

@@ -11,6 +11,7 @@ pub mod changelog;
 pub mod drop_update_before;
 pub mod error;
 pub mod group_agg;
+mod keys;
 
 pub use calc::Calc;
 pub use drop_update_before::DropUpdateBefore;

@@ -1,6 +1,6 @@
 //! GROUP BY without a window, one changelog row after the other as Flink emits them.
 //!
-//! A batch goes through in columns: groups of its rows (`keys`), record counts (`rows`), per call the values before and
+//! A batch goes through in columns: groups of its rows ([`Keys`]), record counts (`rows`), per call the values before and
 //! after each row (`fold`), and from those the changelog (`output`). Only the loops of `fold` and `distinct` touch the
 //! state of the calls.
 //!
@@ -13,7 +13,6 @@ mod dispatch;
 mod distinct;
 mod extremum;
 mod fold;
-mod keys;
 mod native;
 mod number;
 mod output;
@@ -39,10 +38,10 @@ use streamfusion_state::{ColumnId, KeyedState, KeyedTable, RestoreError, StateCo
 
 use self::distinct::{CALLS_PER_TABLE, Distinct, Shared};
 use self::fold::Aggregate;
-use self::keys::Keys;
 use self::output::{Changelog, UpdateBefore};
 use self::rows::{ACCUMULATE, RETRACT, Rows};
 use self::support::{Call, Retraction};
+use crate::keys::Keys;
 use crate::{Operator, OperatorError};
 
 /// Name of the table, and of its main section.
@@ -202,7 +201,7 @@ impl Operator for GroupAgg {
             return Err(OperatorError::Input(format!("a batch of {num_rows} rows")));
         }
         let keys = self.keys.columns(&batch)?;
-        self.keys.load(&keys, num_rows, &mut self.table, &mut self.rows)?;
+        self.keys.load(&keys, num_rows, &mut self.table, &mut self.rows.touched)?;
         let records = self.table.column(self.records)?;
         self.rows.counts.clear();
         self.rows.counts.extend(self.rows.touched.slots.iter().map(|slot| *records.get(*slot)));

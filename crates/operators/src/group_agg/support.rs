@@ -12,8 +12,8 @@ use streamfusion_state::StateTtl;
 
 use super::distinct::CALLS_PER_TABLE;
 use super::extremum::Extremum;
-use super::keys::Keys;
 use super::position::Position;
+use crate::keys::Keys;
 
 /// How retractions reach a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
