@@ -249,10 +249,9 @@ impl Stage {
 
     /// What the keyed state takes, with what lies in front of the first operator. To be called when everything has been pulled.
     pub fn memory(&mut self) -> Result<StageMemory, EngineError> {
-        let memory = self.guarded(|stage| stage.with_state(|about, state| about.memory(state)))?;
-        let StageMemory { used_bytes, peak_bytes } = memory.unwrap_or_default();
-        let used_bytes = used_bytes + self.input.bytes();
-        Ok(StageMemory { used_bytes, peak_bytes: peak_bytes.max(used_bytes) })
+        let waiting = self.input.bytes();
+        let memory = self.guarded(|stage| stage.with_state(|about, state| about.memory(state, waiting)))?;
+        Ok(memory.unwrap_or(StageMemory { used_bytes: waiting, peak_bytes: waiting }))
     }
 
     /// Runs `body` on the keyed state, if there is any.

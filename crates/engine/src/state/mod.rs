@@ -138,9 +138,9 @@ impl StageState {
         })?
     }
 
-    /// What `state` takes.
-    pub fn memory(&mut self, state: &dyn KeyedState) -> Result<StageMemory, EngineError> {
-        let used_bytes = catch(&self.node, || state.bytes())?;
+    /// What `state` takes, and so many bytes of rows that wait in front of it.
+    pub fn memory(&mut self, state: &dyn KeyedState, waiting_bytes: usize) -> Result<StageMemory, EngineError> {
+        let used_bytes = catch(&self.node, || state.bytes())?.saturating_add(waiting_bytes);
         self.peak_bytes = self.peak_bytes.max(used_bytes);
         Ok(StageMemory { used_bytes, peak_bytes: self.peak_bytes })
     }

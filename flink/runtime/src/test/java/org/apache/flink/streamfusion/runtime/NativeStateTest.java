@@ -45,6 +45,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 import java.io.IOException;
 import java.util.ArrayList;
@@ -195,6 +196,49 @@ class NativeStateTest extends NativeTestBase {
                 assertThat(harness.backend().getCurrentKey()).isEqualTo(77);
                 assertThat(harness.backend().getCurrentKeyGroupIndex()).isEqualTo(5);
             }
+        }
+    }
+
+    // ---------------------------------------------------------------------------------------------------- time to live
+
+    private static final long TTL_MS = 2_000;
+
+    @ParameterizedTest
+    @ValueSource(strings = {"heap", "rocksdb"})
+    void aKeyExpiresItsTimeToLiveAfterItWasWrittenWhetherOrNotItWasRestoredMeanwhile(String backend) throws Exception {
+        final OperatorSubtaskState snapshot;
+        try (StatefulHarness harness = new StatefulHarness(GroupBy.stage(TTL_MS).build())) {
+            harness.on(backend(backend)).start(null);
+            harness.process(1, 10);
+            snapshot = harness.checkpoint();
+        }
+        Thread.sleep(TTL_MS / 2);
+        try (StatefulHarness harness = new StatefulHarness(GroupBy.stage(TTL_MS).build())) {
+            harness.on(backend(backend)).start(snapshot);
+            harness.process(2, 20);
+            assertThat(harness.results()).isEqualTo(Map.of(2L, "2 1 20"));
+            Thread.sleep(TTL_MS / 2 + 100);
+            harness.process(1, 5);
+            assertThat(harness.results()).containsEntry(1L, "1 1 5");
+        }
+        try (StatefulHarness harness = new StatefulHarness(GroupBy.stage(TTL_MS).build())) {
+            harness.on(backend(backend)).start(snapshot);
+            harness.process(1, 7);
+            assertThat(harness.results()).as("expired before it was restored").isEqualTo(Map.of(1L, "1 1 7"));
+        }
+    }
+
+    @Test
+    void aKeyThatLivesLongerIsRestored() throws Exception {
+        final OperatorSubtaskState snapshot;
+        final StageConfig hour = GroupBy.stage(3_600_000).build();
+        try (StatefulHarness harness = new StatefulHarness(hour).start(null)) {
+            harness.process(1, 10);
+            snapshot = harness.checkpoint();
+        }
+        try (StatefulHarness harness = new StatefulHarness(hour).start(snapshot)) {
+            harness.process(1, 5);
+            assertThat(harness.results()).isEqualTo(Map.of(1L, "1 2 15"));
         }
     }
 

@@ -1,9 +1,12 @@
 package org.apache.flink.streamfusion.tests;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import org.apache.flink.api.common.JobStatus;
 import org.apache.flink.configuration.CheckpointingOptions;
+import org.apache.flink.configuration.ConfigOption;
+import org.apache.flink.configuration.ConfigOptions;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.configuration.ExternalizedCheckpointRetention;
 import org.apache.flink.configuration.PipelineOptions;
@@ -45,9 +48,24 @@ class RecoveryTest {
     private static final long IDS = 24_000;
     private static final long GROUPS = 97;
 
-    private static final String INSERT =
+    /** A statement that reads {@code ids} and writes {@code counts}, and what is in that table in the end. */
+    private record Query(String insert, String columns, String expected) {}
+
+    private static final Query COUNTS = new Query(
             "INSERT INTO counts SELECT k, COUNT(*), SUM(id), COUNT(DISTINCT id), MIN(id), MAX(id) FROM "
-                    + "(SELECT id, CONCAT('key ', CAST(MOD(id, " + GROUPS + ") AS STRING)) AS k FROM ids) GROUP BY k";
+                    + "(SELECT id, CONCAT('key ', CAST(MOD(id, " + GROUPS + ") AS STRING)) AS k FROM ids) GROUP BY k",
+            "k STRING, n BIGINT, s BIGINT, d BIGINT, lo BIGINT, hi BIGINT, PRIMARY KEY (k) NOT ENFORCED",
+            expectedCounts());
+
+    /** How many keys have how many ids: a stage with state behind another, whose input retracts. */
+    private static final Query COUNTS_OF_COUNTS = new Query(
+            "INSERT INTO counts SELECT n, COUNT(*) FROM (SELECT MOD(id, " + GROUPS + ") AS k, COUNT(*) AS n FROM ids "
+                    + "GROUP BY MOD(id, " + GROUPS + ")) GROUP BY n",
+            "n BIGINT, m BIGINT, PRIMARY KEY (n) NOT ENFORCED",
+            "(%d, %d)\n(%d, %d)".formatted(IDS / GROUPS, GROUPS - IDS % GROUPS, IDS / GROUPS + 1, IDS % GROUPS));
+
+    private static final ConfigOption<Boolean> ENABLED =
+            ConfigOptions.key(Engine.ENABLED).booleanType().defaultValue(true);
 
     @TempDir private Path directory;
 
@@ -69,7 +87,7 @@ class RecoveryTest {
         return configuration;
     }
 
-    private static String expected() {
+    private static String expectedCounts() {
         List<String> rows = new ArrayList<>();
         for (long key = 0; key < GROUPS; key++) {
             long count = (IDS - key + GROUPS - 1) / GROUPS;
@@ -82,6 +100,7 @@ class RecoveryTest {
 
     /** Tables, and the plan of the job as it is once and for all, whatever it is restored with. */
     private final class Job implements AutoCloseable {
+        private final Query query;
         private final Trial trial;
         private final String sinkId = ParityCollectFactory.register(change -> {
             changes.add(change);
@@ -90,6 +109,11 @@ class RecoveryTest {
         private String plan;
 
         Job(Trial trial) {
+            this(COUNTS, trial);
+        }
+
+        Job(Query query, Trial trial) {
+            this.query = query;
             this.trial = trial;
         }
 
@@ -98,17 +122,20 @@ class RecoveryTest {
             environment.executeSql("CREATE TABLE ids (id BIGINT) WITH ('connector'='%s', 'rows'='%d', 'trial'='%s')"
                     .formatted(TrialIdsFactory.IDENTIFIER, IDS, trial.name()));
             environment.executeSql(new ParitySink(
-                            "counts",
-                            "k STRING, n BIGINT, s BIGINT, d BIGINT, lo BIGINT, hi BIGINT, PRIMARY KEY (k) NOT ENFORCED",
-                            ParitySink.UPSERT_KINDS)
+                            "counts", query.columns(), ParitySink.UPSERT_KINDS)
                     .createTable(sinkId));
             if (plan == null) {
-                plan = environment.compilePlanSql(INSERT).asJsonString();
+                plan = environment.compilePlanSql(query.insert()).asJsonString();
             }
             CompiledPlan compiled = environment.loadPlan(PlanReference.fromJsonString(plan));
             PlanReport report = PlanReport.parse(compiled.explain());
-            assertThat(report.nativeNodes()).as(report.decisions()).extracting(PlanReport.Node::kind)
-                    .containsExactly("Calc", "Exchange", "GroupAggregate");
+            if (configuration.get(ENABLED)) {
+                assertThat(report.nativeNodes()).as(report.decisions()).extracting(PlanReport.Node::kind)
+                        .contains("GroupAggregate");
+                assertThat(report.stockNodes()).as(report.decisions()).allMatch(PlanReport.Node::isEndOfPlan);
+            } else {
+                assertThat(report.nativeNodes()).as(report.decisions()).isEmpty();
+            }
             return compiled.execute().getJobClient().orElseThrow();
         }
 
@@ -121,7 +148,11 @@ class RecoveryTest {
     }
 
     private void assertEveryIdIsCountedOnce() {
-        assertThat(String.join("\n", table.rows())).isEqualTo(expected());
+        assertResult(COUNTS);
+    }
+
+    private void assertResult(Query query) {
+        assertThat(String.join("\n", table.rows())).isEqualTo(query.expected());
     }
 
     /** Asks again until all tasks run. */
@@ -172,6 +203,21 @@ class RecoveryTest {
             assertThat(job.trial.attempts()).isEqualTo(2);
             assertThat(job.trial.restored()).isEqualTo(2);
             assertEveryIdIsCountedOnce();
+        }
+    }
+
+    @Test
+    void stagesWithStateBehindEachOtherFailAndRecoverTogether() throws Exception {
+        Configuration configuration = configuration("hashmap");
+        configuration.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofMillis(50));
+        try (Job job = new Job(COUNTS_OF_COUNTS, Trial.failing(2))) {
+            JobClient client = job.submit(configuration, 2);
+            job.trial.awaitHalf();
+            awaitCheckpoint(client);
+            job.trial.release();
+            await(client);
+            assertThat(job.trial.restored()).isEqualTo(2);
+            assertResult(COUNTS_OF_COUNTS);
         }
     }
 
@@ -245,6 +291,27 @@ class RecoveryTest {
             JobClient second = job.submit(restoredFrom(savepoint, configuration("hashmap")), 3);
             await(second);
             assertEveryIdIsCountedOnce();
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource({"STOCK, NATIVE", "NATIVE, STOCK"})
+    void savepointOfTheOtherEngineIsRefusedWithTheRemedy(Engine from, Engine to) throws Exception {
+        try (Job job = new Job(Trial.waiting(2))) {
+            Configuration first = configuration("hashmap");
+            from.select(first);
+            JobClient stopped = job.submit(first, 2);
+            job.trial.awaitHalf();
+            String savepoint = stopWithSavepoint(stopped, SavepointFormatType.CANONICAL);
+            await(stopped);
+
+            job.trial.release();
+            Configuration second = restoredFrom(savepoint, configuration("hashmap"));
+            to.select(second);
+            JobClient refused = job.submit(second, 2);
+            assertThatThrownBy(() -> refused.getJobExecutionResult().get())
+                    .hasStackTraceContaining("StreamFusion's native state, which operators of stock Flink cannot read")
+                    .hasStackTraceContaining("restore with 'streamfusion.enabled' and the plan as they were");
         }
     }
 
