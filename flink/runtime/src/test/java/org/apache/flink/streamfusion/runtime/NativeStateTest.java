@@ -242,6 +242,20 @@ class NativeStateTest extends NativeTestBase {
         }
     }
 
+    @ParameterizedTest
+    @CsvSource({"0, 3600000", "3600000, 0", "3600000, 7200000"})
+    void theTimeToLiveMayBeAnotherOneAfterwards(long before, long after) throws Exception {
+        final OperatorSubtaskState snapshot;
+        try (StatefulHarness harness = new StatefulHarness(GroupBy.stage(before).build()).start(null)) {
+            harness.process(1, 10);
+            snapshot = harness.checkpoint();
+        }
+        try (StatefulHarness harness = new StatefulHarness(GroupBy.stage(after).build()).start(snapshot)) {
+            harness.process(1, 5);
+            assertThat(harness.results()).isEqualTo(Map.of(1L, "1 2 15"));
+        }
+    }
+
     // ------------------------------------------------------------------------------------------------- what goes wrong
 
     @Test
