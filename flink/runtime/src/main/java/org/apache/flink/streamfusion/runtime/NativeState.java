@@ -4,6 +4,7 @@ import org.apache.flink.core.execution.SavepointFormatType;
 import org.apache.flink.core.fs.CloseableRegistry;
 import org.apache.flink.runtime.checkpoint.CheckpointOptions;
 import org.apache.flink.runtime.checkpoint.SavepointType;
+import org.apache.flink.runtime.execution.SuppressRestartsException;
 import org.apache.flink.runtime.state.AbstractKeyedStateBackend;
 import org.apache.flink.runtime.state.CheckpointStreamFactory;
 import org.apache.flink.runtime.state.CheckpointStreamWithResultProvider;
@@ -81,12 +82,14 @@ final class NativeState implements AutoCloseable {
                 && HOSTS.contains(backend.getBackendTypeIdentifier())) {
             return host;
         }
-        throw new NativeException(
-                description
-                        + " has native state, which needs the state backend hashmap or rocksdb and no state changelog, not "
-                        + (backend == null ? "no backend at all" : backend.getClass().getSimpleName())
-                        + ". Set state.backend.type and state.changelog.enabled in the job, so that its plan can heed them, or set"
-                        + " 'streamfusion.enabled' = 'false'.");
+        // another attempt would end here too
+        throw new SuppressRestartsException(
+                new NativeException(
+                        description
+                                + " has native state, which needs the state backend hashmap or rocksdb and no state changelog. It got "
+                                + (backend == null ? "no backend at all" : "a " + backend.getClass().getSimpleName())
+                                + ". Set state.backend.type and state.changelog.enabled in the job, so that its plan can heed them,"
+                                + " or set 'streamfusion.enabled' = 'false'."));
     }
 
     /** What the library must know when it opens the stage. */

@@ -12,11 +12,14 @@ import org.apache.flink.runtime.checkpoint.CheckpointType;
 import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
 import org.apache.flink.runtime.checkpoint.SavepointType;
 import org.apache.flink.runtime.checkpoint.SnapshotType;
+import org.apache.flink.runtime.execution.SuppressRestartsException;
 import org.apache.flink.runtime.state.CheckpointStreamFactory;
 import org.apache.flink.runtime.state.CheckpointedStateScope;
 import org.apache.flink.runtime.state.CheckpointStateOutputStream;
 import org.apache.flink.runtime.state.CheckpointStorageLocationReference;
+import org.apache.flink.runtime.state.CheckpointableKeyedStateBackend;
 import org.apache.flink.runtime.state.KeyedStateHandle;
+import org.apache.flink.runtime.state.OperatorStateBackend;
 import org.apache.flink.runtime.state.SavepointKeyedStateHandle;
 import org.apache.flink.runtime.state.SnapshotResult;
 import org.apache.flink.runtime.state.StateBackend;
@@ -48,6 +51,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 import java.io.IOException;
+import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -356,8 +360,42 @@ class NativeStateTest extends NativeTestBase {
     void anOperatorWithoutABackendSaysWhichItNeeds() throws Exception {
         try (StageHarness harness = new StageHarness(groupBy())) {
             assertThatThrownBy(harness::open)
-                    .isInstanceOf(NativeException.class)
-                    .hasMessageContaining("needs the state backend hashmap or rocksdb");
+                    .isInstanceOf(SuppressRestartsException.class)
+                    .hasStackTraceContaining("needs the state backend hashmap or rocksdb and no state changelog. It got no backend");
+        }
+    }
+
+    /** Stands between a backend and its operator, as one that logs changes does, and calls itself what it writes to. */
+    private static final class Wrapping implements StateBackend {
+        private static final long serialVersionUID = 1L;
+
+        private final HashMapStateBackend wrapped = new HashMapStateBackend();
+
+        @Override
+        @SuppressWarnings("unchecked")
+        public <K> CheckpointableKeyedStateBackend<K> createKeyedStateBackend(KeyedStateBackendParameters<K> parameters)
+                throws IOException {
+            final CheckpointableKeyedStateBackend<K> backend = wrapped.createKeyedStateBackend(parameters);
+            return (CheckpointableKeyedStateBackend<K>)
+                    Proxy.newProxyInstance(
+                            getClass().getClassLoader(),
+                            new Class<?>[] {CheckpointableKeyedStateBackend.class},
+                            (proxy, method, arguments) -> method.invoke(backend, arguments));
+        }
+
+        @Override
+        public OperatorStateBackend createOperatorStateBackend(OperatorStateBackendParameters parameters) throws Exception {
+            return wrapped.createOperatorStateBackend(parameters);
+        }
+    }
+
+    @Test
+    void aBackendThatStandsInFrontOfAnotherIsRefused() throws Exception {
+        try (StatefulHarness harness = new StatefulHarness(groupBy()).on(new Wrapping())) {
+            assertThatThrownBy(() -> harness.start(null))
+                    .isInstanceOf(SuppressRestartsException.class)
+                    .hasStackTraceContaining("and no state changelog. It got a ")
+                    .hasStackTraceContaining("Set state.backend.type and state.changelog.enabled in the job");
         }
     }
 

@@ -29,7 +29,6 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
-import org.junit.jupiter.params.provider.ValueSource;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -190,9 +189,20 @@ class RecoveryTest {
     // -------------------------------------------------------------------------------------------------------- failure
 
     @ParameterizedTest
-    @ValueSource(strings = {"hashmap", "rocksdb", "rocksdb incremental"})
-    void jobThatFailsAfterACheckpointGoesOnFromThere(String backend) throws Exception {
+    @CsvSource({
+        "hashmap,",
+        "rocksdb,",
+        "rocksdb incremental,",
+        "hashmap, execution.checkpointing.snapshot-compression",
+        "hashmap, execution.checkpointing.file-merging.enabled",
+        "rocksdb incremental, execution.checkpointing.local-backup.enabled",
+        "rocksdb, state.backend.local-recovery"
+    })
+    void jobThatFailsAfterACheckpointGoesOnFromThere(String backend, String option) throws Exception {
         Configuration configuration = configuration(backend);
+        if (option != null) {
+            configuration.setString(option, "true");
+        }
         configuration.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofMillis(50));
         try (Job job = new Job(Trial.failing(2))) {
             JobClient client = job.submit(configuration, 2);
