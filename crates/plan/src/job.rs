@@ -65,7 +65,8 @@ pub struct StageInput {
     pub row_type: i64,
     /// What is there of each field. For rows: what the entry reads. For batches: what the stages in front wrote.
     pub reads: Vec<EntryField>,
-    /// Whether it arrives as fragments.
+    /// Whether it may arrive as fragments: behind any hash exchange, as the job may be restored from an unaligned checkpoint
+    /// that it would not take itself.
     pub fragments: bool,
 }
 

@@ -127,8 +127,12 @@ impl Cutter<'_> {
         let fragments = producers
             .iter()
             .filter_map(|producer| self.stage_of[*producer])
-            .any(|stage| self.stages[stage].fragments_out);
+            .any(|stage| self.ends_in_hash_exchange(stage));
         StageInput { sources, row_type, reads, fragments }
+    }
+
+    fn ends_in_hash_exchange(&self, stage: usize) -> bool {
+        matches!(self.stages[stage].exchange, Some(Distribution::Hash(_)))
     }
 
     /// A stage that turns the rows of a Flink operator into batches; one per union that needs them.
@@ -150,7 +154,7 @@ impl Cutter<'_> {
     fn exit(&mut self, node: usize, stage: usize) {
         let Node { id, output, .. } = &self.graph.nodes[node];
         let sources = vec![Source { node: *id, stage: Some(stage) }];
-        let fragments = self.stages[stage].fragments_out;
+        let fragments = self.ends_in_hash_exchange(stage);
         let input = StageInput { sources, row_type: *id, reads: everything(output), fragments };
         let writes = everything(output);
         self.push(Draft { nodes: &[], anchor: node, inputs: vec![input], output: Form::Rows, writes });

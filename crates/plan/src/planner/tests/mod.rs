@@ -540,7 +540,7 @@ fn with_unaligned_checkpoints_a_hash_exchange_carries_fragments() -> TestResult 
         let response = plan_request(&json, &Engine::default())?.to_json();
         let (sender, receiver) = (&response["stages"][0], &response["stages"][1]);
         assert_eq!(sender["exchange"], json!({"keys": [0], "fragments": unaligned}));
-        assert_eq!((&sender["fragmentInput"], &receiver["fragmentInput"]), (&json!(false), &json!(unaligned)));
+        assert_eq!((&sender["fragmentInput"], &receiver["fragmentInput"]), (&json!(false), &json!(true)));
     }
     Ok(())
 }
@@ -671,7 +671,7 @@ fn the_response_is_what_the_boundary_says() -> TestResult {
     let spec = stage.as_object_mut().and_then(|map| map.remove("spec")).ok_or("no spec")?;
     assert!(spec.is_string());
     let expected = json!({"id": 1, "nodes": [3], "anchor": 3, "inputs": [{"node": 2, "stage": 0}], "rowType": 2,
-        "output": "rows", "exchange": null, "fragmentInput": false, "entry": null, "hosts": [], "stateful": true});
+        "output": "rows", "exchange": null, "fragmentInput": true, "entry": null, "hosts": [], "stateful": true});
     assert_eq!(stage, expected);
     let native = json!({"id": 3, "type": "stream-exec-group-aggregate", "description": "group-aggregate 3",
         "native": true, "stage": 1, "reasons": [], "jvmExpressions": []});
