@@ -68,15 +68,16 @@ final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamE
 
     private final Naming naming;
     private final boolean stateful;
+    private final boolean keyed;
     private final NativeStageOperatorFactory factory;
     private final TypeInformation<Object> outputTypeInfo;
-    private final Optional<List<Integer>> exchange;
+    private final Optional<PlanResponse.Exchange> exchange;
     private final Distribution distribution;
 
     /**
      * Creates the node without its input edges.
      *
-     * @param exchange key columns of the exchange behind the operator: none for a singleton, empty for no exchange
+     * @param exchange the exchange behind the operator, if there is one
      */
     NativeStageExecNode(
             int id,
@@ -87,7 +88,7 @@ final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamE
             Naming naming,
             StageConfig stageConfig,
             PlanResponse.Output output,
-            Optional<List<Integer>> exchange,
+            Optional<PlanResponse.Exchange> exchange,
             Distribution distribution) {
         super(
                 id,
@@ -98,6 +99,7 @@ final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamE
                 naming.description());
         this.naming = naming;
         this.stateful = stageConfig.isStateful();
+        this.keyed = stageConfig.isKeyed();
         // Made here, where a failure leaves the job to Flink, and not when the graph is translated.
         this.factory = NativeStageOperatorFactory.of(stageConfig);
         this.outputTypeInfo = outputTypeInfo(output, outputType);
@@ -117,9 +119,11 @@ final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamE
                         outputTypeInfo,
                         input.getParallelism(),
                         false);
-        if (stateful) {
+        if (keyed) {
             operator.setStateKeySelector(KeyGroupSelector.INSTANCE);
             operator.setStateKeyType(KeyGroupTypeInfo.INSTANCE);
+        }
+        if (stateful) {
             operator.declareManagedMemoryUseCaseAtOperatorScope(
                     ManagedMemoryUseCase.OPERATOR, stateMemoryWeight(config));
         }
@@ -127,7 +131,7 @@ final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamE
             operator.setParallelism(1);
             operator.setMaxParallelism(1);
         }
-        return asRows(exchange.map(keys -> partition(operator, keys)).orElse(operator));
+        return asRows(exchange.map(edge -> partition(operator, edge)).orElse(operator));
     }
 
     private static int stateMemoryWeight(ReadableConfig config) {
@@ -158,18 +162,23 @@ final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamE
     }
 
     @SuppressWarnings({"unchecked", "rawtypes"})
-    private static Transformation<Object> partition(Transformation<Object> operator, List<Integer> keys) {
-        final boolean singleton = keys.isEmpty();
-        // Flink configures the real number of key groups when it builds the job graph.
-        final StreamPartitioner partitioner =
-                singleton
-                        ? new GlobalPartitioner<>()
-                        : NativeKeyGroupPartitioner.ofBatches(KeyGroupRangeAssignment.DEFAULT_LOWER_BOUND_MAX_PARALLELISM);
+    private static Transformation<Object> partition(
+            Transformation<Object> operator, PlanResponse.Exchange exchange) {
+        final boolean singleton = exchange.keys().isEmpty();
+        final StreamPartitioner partitioner = singleton ? new GlobalPartitioner<>() : keyed(exchange);
         final Transformation<Object> partition = new PartitionTransformation<>(operator, partitioner);
         partition.setName("Exchange");
         partition.setParallelism(singleton ? 1 : ExecutionConfig.PARALLELISM_DEFAULT);
         partition.setOutputType(operator.getOutputType());
         return partition;
+    }
+
+    private static NativeKeyGroupPartitioner keyed(PlanResponse.Exchange exchange) {
+        // Flink configures the real number of key groups when it builds the job graph.
+        final int placeholder = KeyGroupRangeAssignment.DEFAULT_LOWER_BOUND_MAX_PARALLELISM;
+        return exchange.fragments()
+                ? NativeKeyGroupPartitioner.ofFragments(placeholder)
+                : NativeKeyGroupPartitioner.ofBatches(placeholder);
     }
 
     private static boolean isSingleton(Transformation<?> input) {

@@ -1,6 +1,7 @@
 package org.apache.flink.streamfusion.planner;
 
 import org.apache.flink.api.dag.Transformation;
+import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.ReadableConfig;
 import org.apache.flink.runtime.util.EnvironmentInformation;
 import org.apache.flink.streamfusion.planner.StageNodes.BatchLimits;
@@ -133,7 +134,8 @@ final class NativeStreamPlanner extends StreamPlanner {
                         graph,
                         CompiledPlanSerdeUtil.createJsonObjectWriter(serdeContext),
                         EnvironmentInformation.getVersion(),
-                        config.toMap());
+                        config.toMap(),
+                        mayBeUnaligned(environment, config));
         final PlanResponse response = PlanResponse.parse(service.plan(request.text()));
         final HostCompiler hosts = new HostCompiler(serdeContext, config, classLoader);
         final StageNodes stageNodes = new StageNodes(request, hosts, batchLimits(environment, config), origin);
@@ -141,6 +143,15 @@ final class NativeStreamPlanner extends StreamPlanner {
         explanation = response.explanation();
         LOG.info("StreamFusion: {}", response.summary());
         return splice;
+    }
+
+    /**
+     * Whether checkpoints may store what is on its way. A timeout after which an aligned one becomes unaligned changes nothing: what
+     * was sent before must be fit to be stored.
+     */
+    private static boolean mayBeUnaligned(StreamExecutionEnvironment environment, ReadableConfig config) {
+        return config.getOptional(CheckpointingOptions.ENABLE_UNALIGNED)
+                .orElseGet(() -> environment.getCheckpointConfig().isUnalignedCheckpointsEnabled());
     }
 
     private static BatchLimits batchLimits(StreamExecutionEnvironment environment, ReadableConfig config) {

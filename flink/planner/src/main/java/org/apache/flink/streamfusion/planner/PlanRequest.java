@@ -37,13 +37,15 @@ final class PlanRequest {
     private final Map<Integer, JsonNode> nodeJson = new LinkedHashMap<>();
     private final String text;
 
-    private PlanRequest(ExecNodeGraph graph, ObjectWriter writer, String flinkVersion, Map<String, String> config)
+    private PlanRequest(
+            ExecNodeGraph graph, ObjectWriter writer, String flinkVersion, Map<String, String> config, boolean unaligned)
             throws JsonProcessingException {
         collect(graph);
         final ObjectNode request = MAPPER.createObjectNode();
         request.put("flinkVersion", flinkVersion);
         final ObjectNode configJson = request.putObject("config");
         config.forEach(configJson::put);
+        request.put("unaligned", unaligned);
         final ArrayNode nodesJson = request.putArray("nodes");
         final ArrayNode edgesJson = request.putArray("edges");
         for (ExecNode<?> node : nodes.values()) {
@@ -63,10 +65,12 @@ final class PlanRequest {
      *
      * @param writer Flink's writer of compiled plans
      * @param config every option that is set, as text
+     * @param unaligned whether checkpoints may be unaligned
      */
-    static PlanRequest of(ExecNodeGraph graph, ObjectWriter writer, String flinkVersion, Map<String, String> config)
+    static PlanRequest of(
+            ExecNodeGraph graph, ObjectWriter writer, String flinkVersion, Map<String, String> config, boolean unaligned)
             throws JsonProcessingException {
-        return new PlanRequest(graph, writer, flinkVersion, config);
+        return new PlanRequest(graph, writer, flinkVersion, config, unaligned);
     }
 
     /** The request as Rust reads it. */

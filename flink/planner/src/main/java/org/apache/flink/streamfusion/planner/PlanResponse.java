@@ -25,7 +25,8 @@ record PlanResponse(String summary, String explanation, List<Stage> stages) {
      * A chain of nodes that becomes one Flink operator.
      *
      * @param nodes ids in order, an exchange last; empty for a stage that only enters or exits
-     * @param exchange key columns of the exchange after the last node: none for a singleton
+     * @param exchange the exchange after the last node
+     * @param fragmentInput whether fragments may arrive, of this job or of the checkpoint it is restored from
      * @param stateful whether a node keeps keyed state
      * @param entry the columns to write as JSON, or null if the input is batches
      */
@@ -36,7 +37,8 @@ record PlanResponse(String summary, String explanation, List<Stage> stages) {
             List<Input> inputs,
             int rowType,
             Output output,
-            Optional<List<Integer>> exchange,
+            Optional<Exchange> exchange,
+            boolean fragmentInput,
             String entry,
             List<Host> hosts,
             boolean stateful,
@@ -51,6 +53,14 @@ record PlanResponse(String summary, String explanation, List<Stage> stages) {
             return inputs.get(0).stage().isPresent();
         }
     }
+
+    /**
+     * How the output of a stage is distributed.
+     *
+     * @param keys the columns that are hashed; none for a singleton
+     * @param fragments whether batches travel as fragments, which a checkpoint may store
+     */
+    record Exchange(List<Integer> keys, boolean fragments) {}
 
     /** Rows of a Flink node or, if it names a stage, the batches of that stage. */
     record Input(int node, Optional<Integer> stage) {}
@@ -87,11 +97,16 @@ record PlanResponse(String summary, String explanation, List<Stage> stages) {
                 output(json.required("output").asText()),
                 Optional.of(json.path("exchange"))
                         .filter(JsonNode::isObject)
-                        .map(exchange -> list(exchange.required("keys"), JsonNode::asInt)),
+                        .map(PlanResponse::exchange),
+                json.path("fragmentInput").asBoolean(),
                 json.path("entry").isArray() ? json.path("entry").toString() : null,
                 list(json.required("hosts"), PlanResponse::host),
                 json.required("stateful").asBoolean(),
                 json.required("spec").asText());
+    }
+
+    private static Exchange exchange(JsonNode json) {
+        return new Exchange(list(json.required("keys"), JsonNode::asInt), json.path("fragments").asBoolean());
     }
 
     private static Input input(JsonNode json) {

@@ -86,8 +86,17 @@ final class StageNodes {
         if (stage.output() == Output.ROWS) {
             config.rowOutput(outputType);
         }
-        if (stage.exchange().isPresent()) {
-            config.exchange();
+        stage.exchange()
+                .ifPresent(
+                        exchange -> {
+                            if (exchange.fragments()) {
+                                config.fragmentExchange();
+                            } else {
+                                config.exchange();
+                            }
+                        });
+        if (stage.fragmentInput()) {
+            config.fragmentInput();
         }
         if (stage.stateful()) {
             config.stateful();

@@ -100,6 +100,45 @@ class StageTranslationTest {
     }
 
     @Test
+    void with_unaligned_checkpoints_the_exchange_carries_fragments_to_a_keyed_operator() {
+        final List<String> requests = new ArrayList<>();
+        final FixedPlanService service =
+                new FixedPlanService()
+                        .answer(
+                                request -> {
+                                    requests.add(request);
+                                    return NativePlans.aggregateInTwoStages(request)
+                                            .replace("[0]}", "[0], \"fragments\": true}")
+                                            .replace("\"exchange\": null", "\"exchange\": null, \"fragmentInput\": true");
+                                });
+        final TestSession session = TestSession.with(service);
+        session.tables().getConfig().set("execution.checkpointing.unaligned.enabled", "true");
+        final OneInputTransformation<?, ?> aggregate = nativeOperators(session, AGGREGATE).get(0);
+        final PartitionTransformation<?> exchange = (PartitionTransformation<?>) aggregate.getInputs().get(0);
+
+        assertThat(requests.get(0)).contains("\"unaligned\":true");
+        assertThat(exchange.getPartitioner().isSupportsUnalignedCheckpoint()).isTrue();
+        assertThat(aggregate.getStateKeySelector()).isNotNull();
+    }
+
+    @Test
+    void without_unaligned_checkpoints_the_edge_is_aligned() {
+        final List<String> requests = new ArrayList<>();
+        final FixedPlanService service =
+                new FixedPlanService()
+                        .answer(
+                                request -> {
+                                    requests.add(request);
+                                    return NativePlans.aggregateInTwoStages(request);
+                                });
+        final OneInputTransformation<?, ?> aggregate = nativeOperators(TestSession.with(service), AGGREGATE).get(0);
+        final PartitionTransformation<?> exchange = (PartitionTransformation<?>) aggregate.getInputs().get(0);
+
+        assertThat(requests.get(0)).contains("\"unaligned\":false");
+        assertThat(exchange.getPartitioner().isSupportsUnalignedCheckpoint()).isFalse();
+    }
+
+    @Test
     void operator_behind_a_singleton_exchange_runs_once() {
         final FixedPlanService service =
                 new FixedPlanService()

@@ -3,9 +3,13 @@ package org.apache.flink.streamfusion.runtime;
 import org.apache.flink.metrics.Counter;
 import org.apache.flink.metrics.MetricGroup;
 import org.apache.flink.runtime.checkpoint.CheckpointOptions;
+import org.apache.flink.runtime.checkpoint.SnapshotType;
 import org.apache.flink.runtime.event.WatermarkEvent;
 import org.apache.flink.runtime.state.CheckpointStreamFactory;
+import org.apache.flink.runtime.state.AbstractKeyedStateBackend;
 import org.apache.flink.runtime.state.StateInitializationContext;
+import org.apache.flink.runtime.state.StateSnapshotContext;
+import org.apache.flink.streamfusion.runtime.PendingFragments.RawKeyedState;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.BoundedOneInput;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
@@ -18,6 +22,7 @@ import org.apache.flink.streaming.runtime.watermarkstatus.WatermarkStatus;
 import org.apache.flink.table.data.RowData;
 import org.apache.flink.util.ExceptionUtils;
 import org.apache.flink.util.IOUtils;
+import org.apache.flink.util.function.ThrowingRunnable;
 
 import java.util.ArrayDeque;
 import java.util.Deque;
@@ -54,6 +59,15 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
 
     private transient boolean restored;
 
+    private transient StageShuffle shuffle;
+    private transient HeldEvents held;
+
+    /** Of the snapshot that is being taken, or of the last one. */
+    private transient SnapshotType snapshotType;
+
+    /** Whether rows of batches wait in front of the stage. */
+    private transient boolean rowsWait;
+
     /** What the first flush that failed failed with; the rows of its batch are lost, so nothing goes on after it. */
     private transient Throwable failure;
 
@@ -78,6 +92,8 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
     public void initializeState(StateInitializationContext context) throws Exception {
         super.initializeState(context);
         restored = context.isRestored();
+        held = new HeldEvents();
+        shuffle = StageShuffle.of(stageConfig, getRuntimeContext().getTaskInfo(), context);
     }
 
     @Override
@@ -116,6 +132,11 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
             if (restored) {
                 state.restore();
             }
+        }
+        if (shuffle.open(stage)) {
+            // what was restored is ready, but nothing may be emitted here yet
+            rowsWait = true;
+            startLatencyBound(0);
         }
         stageMetrics = new StageMetrics(group);
         stageMetrics.refresh(Native.stageMetrics(stage));
@@ -158,6 +179,9 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
     @Override
     public void endInput() throws Exception {
         flush();
+        if (shuffle.isPending(stage)) {
+            throw new NativeException(stageConfig.description + ": the input ended, but a batch has not arrived completely");
+        }
     }
 
     @Override
@@ -177,11 +201,32 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
     @Override
     public OperatorSnapshotFutures snapshotState(
             long checkpointId, long timestamp, CheckpointOptions options, CheckpointStreamFactory streams) throws Exception {
+        snapshotType = options.getCheckpointType();
         final OperatorSnapshotFutures futures = super.snapshotState(checkpointId, timestamp, options, streams);
         if (state != null) {
             state.snapshot(futures, checkpointId, timestamp, options, streams);
         }
         return futures;
+    }
+
+    @Override
+    public void snapshotState(StateSnapshotContext context) throws Exception {
+        super.snapshotState(context);
+        shuffle.snapshot(stage, context, rawKeyedState());
+    }
+
+    @Override
+    protected boolean isUsingCustomRawKeyedState() {
+        return stageConfig.fragmentInput && rawKeyedState() == RawKeyedState.OURS;
+    }
+
+    /** Asked for before there is a backend as well: what is restored is for {@link PendingFragments} to tell apart. */
+    private RawKeyedState rawKeyedState() {
+        return snapshotType != null
+                        && getKeyedStateBackend() instanceof AbstractKeyedStateBackend<?> backend
+                        && backend.requiresLegacySynchronousTimerSnapshots(snapshotType)
+                ? RawKeyedState.TIMERS
+                : RawKeyedState.OURS;
     }
 
     @Override
@@ -212,12 +257,14 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
         } else {
             pushBatch((NativeBatch) element.getValue());
             pull();
+            boundLatency();
+            releaseHeld();
         }
     }
 
     private void write(RowData row) throws Exception {
-        if (entry.rows() == 0) {
-            startLatencyBound();
+        if (entry.rows() == 0 && stageConfig.latencyMs > 0) {
+            startLatencyBound(stageConfig.latencyMs);
         }
         entry.write(row);
         if (entry.isFull()) {
@@ -239,13 +286,18 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
     /** Pushes the rows that wait and emits what comes of them. Fails if a flush failed before. */
     private void flush() throws Exception {
         checkNotFailed();
-        if (entry == null || entry.rows() == 0) {
+        if (!isWaiting()) {
             return;
         }
-        batchesIn.inc();
-        rowsIn.inc(entry.rows());
         try {
-            Native.stagePush(stage, named(entry::finish));
+            if (entry != null) {
+                batchesIn.inc();
+                rowsIn.inc(entry.rows());
+                Native.stagePush(stage, named(entry::finish));
+            } else {
+                rowsWait = false;
+                Native.stageFlush(stage);
+            }
             pull();
         } catch (Throwable e) {
             failure = e;
@@ -262,11 +314,23 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
 
     // ----------------------------------------------------------------------------------------------- latency bound
 
-    private void startLatencyBound() {
-        if (stageConfig.latencyMs <= 0) {
-            return;
+    private boolean isWaiting() {
+        return entry == null ? rowsWait : entry.rows() > 0;
+    }
+
+    /** Batches that are too small wait as rows do. */
+    private void boundLatency() {
+        if (shuffle.gathers()) {
+            final boolean waited = rowsWait;
+            rowsWait = Native.stageWaitingRows(stage) > 0;
+            if (rowsWait && !waited && stageConfig.latencyMs > 0) {
+                startLatencyBound(stageConfig.latencyMs);
+            }
         }
-        batchDeadline = getProcessingTimeService().getCurrentProcessingTime() + stageConfig.latencyMs;
+    }
+
+    private void startLatencyBound(long latencyMs) {
+        batchDeadline = getProcessingTimeService().getCurrentProcessingTime() + latencyMs;
         if (!timerPending) {
             registerTimer();
         }
@@ -280,7 +344,7 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
     /** One timer serves many batches: it fires for a batch that has long gone and is set again for the current one. */
     private void onTimer(long timestamp) throws Exception {
         timerPending = false;
-        if (entry == null || entry.rows() == 0) {
+        if (!isWaiting()) {
             return;
         }
         if (batchDeadline <= timestamp) {
@@ -294,26 +358,39 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
 
     @Override
     public void processWatermark(Watermark watermark) throws Exception {
-        flush();
-        super.processWatermark(watermark);
+        passInOrder(() -> super.processWatermark(watermark));
     }
 
     @Override
     public void processWatermark(WatermarkEvent watermark) throws Exception {
-        flush();
-        super.processWatermark(watermark);
+        passInOrder(() -> super.processWatermark(watermark));
     }
 
     @Override
     public void processWatermarkStatus(WatermarkStatus status) throws Exception {
-        flush();
-        super.processWatermarkStatus(status);
+        passInOrder(() -> super.processWatermarkStatus(status));
     }
 
     @Override
     public void processRecordAttributes(RecordAttributes attributes) throws Exception {
+        passInOrder(() -> super.processRecordAttributes(attributes));
+    }
+
+    /** Lets the rows before an event go, and then the event, unless rows before it have not arrived completely. */
+    private void passInOrder(ThrowingRunnable<Exception> event) throws Exception {
         flush();
-        super.processRecordAttributes(attributes);
+        if (held.isEmpty() && !shuffle.isPending(stage)) {
+            event.run();
+        } else {
+            held.hold(event);
+        }
+    }
+
+    private void releaseHeld() throws Exception {
+        if (!held.isEmpty() && !shuffle.isPending(stage)) {
+            flush();
+            held.release();
+        }
     }
 
     // ------------------------------------------------------------------------------------------------------ output

@@ -29,7 +29,7 @@ public final class StageConfig implements Serializable {
     final boolean hasExchange;
     /** Whether batches leave as fragments, which a checkpoint may store on their way. */
     final boolean fragmentOutput;
-    /** Whether batches arrive as fragments. */
+    /** Whether fragments may arrive, of this job or of the checkpoint it is restored from. */
     final boolean fragmentInput;
     private final boolean stateful;
     final HostFunction[] hosts;
@@ -58,6 +58,11 @@ public final class StageConfig implements Serializable {
 
     boolean inputIsBatches() {
         return inputType == null;
+    }
+
+    /** Whether Flink must give the operator a keyed backend: it keeps state, or fragments by key group. */
+    public boolean isKeyed() {
+        return stateful || fragmentInput;
     }
 
     boolean outputIsBatches() {
@@ -120,7 +125,7 @@ public final class StageConfig implements Serializable {
             return exchange();
         }
 
-        /** The input is fragments. */
+        /** Fragments may arrive. */
         public Builder fragmentInput() {
             this.fragmentInput = true;
             return this;

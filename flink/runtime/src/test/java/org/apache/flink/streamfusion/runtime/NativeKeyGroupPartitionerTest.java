@@ -67,6 +67,23 @@ class NativeKeyGroupPartitionerTest {
     }
 
     @Test
+    void anEdgeOfFragmentsAllowsUnalignedCheckpointsAlsoInItsCopies() throws Exception {
+        final NativeKeyGroupPartitioner partitioner = NativeKeyGroupPartitioner.ofFragments(128);
+        // as Flink filters stored records: it sets up, configures, copies, and sets up the copy
+        partitioner.setup(3);
+        partitioner.configure(512);
+        for (StreamPartitioner<NativeBatch> copy : List.of(partitioner.copy(), InstantiationUtil.clone(partitioner))) {
+            assertThat(copy).isEqualTo(partitioner).hasSameHashCodeAs(partitioner).isNotSameAs(partitioner);
+            assertThat(copy.isSupportsUnalignedCheckpoint()).isTrue();
+            assertThat(select((NativeKeyGroupPartitioner) copy, 511)).isEqualTo(2);
+            copy.setup(4);
+            assertThat(select((NativeKeyGroupPartitioner) copy, 511)).isEqualTo(3);
+            assertThat(copy.getDownstreamSubtaskStateMapper()).isEqualTo(SubtaskStateMapper.RANGE);
+        }
+        assertThat(partitioner).isNotEqualTo(NativeKeyGroupPartitioner.ofBatches(512));
+    }
+
+    @Test
     void partitionersOfOtherEdgesAreDifferent() {
         final NativeKeyGroupPartitioner partitioner = NativeKeyGroupPartitioner.ofBatches(128);
         final NativeKeyGroupPartitioner otherKeyGroups = NativeKeyGroupPartitioner.ofBatches(256);
