@@ -8,12 +8,17 @@
 pub mod bundle;
 pub mod calc;
 pub mod changelog;
+pub mod changelog_normalize;
+pub mod deduplicate;
 pub mod drop_update_before;
 pub mod error;
 pub mod group_agg;
 mod keys;
+mod row_per_key;
 
 pub use calc::Calc;
+pub use changelog_normalize::ChangelogNormalize;
+pub use deduplicate::Deduplicate;
 pub use drop_update_before::DropUpdateBefore;
 pub use error::OperatorError;
 pub use group_agg::GroupAgg;

@@ -240,7 +240,8 @@ fn like(batch: &Batch, result: Batch) -> Batch {
     }
 }
 
-fn record_batch(columns: &[ArrayRef], rows: usize) -> Result<RecordBatch, OperatorError> {
+/// The columns as expressions take them.
+pub(crate) fn record_batch(columns: &[ArrayRef], rows: usize) -> Result<RecordBatch, OperatorError> {
     let fields: Vec<Field> = columns
         .iter()
         .enumerate()

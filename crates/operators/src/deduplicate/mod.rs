@@ -1,0 +1,139 @@
+//! The first or last row per key of an insert-only stream.
+//!
+//! | order | keep | state per key | what goes out |
+//! | --- | --- | --- | --- |
+//! | processing time | first | that there was one | the first row ([`KeepFirst`]) |
+//! | processing time | last | the last row | its changes ([`KeepLast`]); every row as +U, without state, if neither -U nor +I is asked for |
+//! | row time | first, last | the earliest or latest row | its changes ([`ByRowTime`]) |
+//!
+//! Follows: StreamExecDeduplicate, Flink 2.2. Differences: none in the changelog. The first row by row time that goes out
+//! once only (RowTimeDeduplicateKeepFirstRowFunction) needs timers and stays on Flink.
+
+mod keep_first;
+mod keep_last;
+mod row_time;
+#[cfg(test)]
+mod tests;
+
+use arrow::array::UInt8Array;
+use streamfusion_plan::Reason;
+use streamfusion_plan::node::{self, KeepRow};
+use streamfusion_plan::types::{LogicalType, TimeDomain};
+use streamfusion_row::{Batch, RowKind};
+use streamfusion_state::{KeyedState, StateContext};
+
+use self::keep_first::KeepFirst;
+use self::keep_last::KeepLast;
+pub use self::keep_last::StoredKind;
+use self::row_time::ByRowTime;
+use crate::changelog::{Emission, Unseen, UpdateBefore};
+use crate::{Operator, OperatorError, row_per_key};
+
+/// Name of the table, and of its section.
+const TABLE: &str = "deduplicate";
+
+/// Whether [`Deduplicate`] does over rows of `input` exactly what Flink does.
+pub fn supports(spec: &node::Deduplicate, input: &LogicalType) -> Result<(), Reason> {
+    if spec.mini_batch_size.is_some() {
+        return Err(Reason::new("mini-batch Deduplicate is not supported natively yet"));
+    }
+    if spec.time == TimeDomain::Rowtime {
+        if spec.output_insert_only {
+            return Err(Reason::new("keeping the first row by row time, insert-only, needs timers of event time"));
+        }
+        if spec.rowtime_column(input).is_none() {
+            return Err(Reason::new("its input has no row-time attribute"));
+        }
+    }
+    row_per_key::supports(&spec.unique_keys, input)
+}
+
+/// Whether a deduplication keeps anything.
+pub fn is_stateful(spec: &node::Deduplicate) -> bool {
+    spec.time == TimeDomain::Rowtime || spec.keep == KeepRow::First || asks_for_kinds(spec)
+}
+
+/// Whether -U or +I are told from +U downstream.
+fn asks_for_kinds(spec: &node::Deduplicate) -> bool {
+    spec.generate_update_before || spec.generate_insert
+}
+
+/// The immediate operator. The output has the columns of the input.
+#[derive(Debug)]
+pub struct Deduplicate {
+    mode: Mode,
+}
+
+#[derive(Debug)]
+enum Mode {
+    /// Every row goes out as +U.
+    Stateless(Option<Batch>),
+    KeepFirst(KeepFirst),
+    KeepLast(KeepLast),
+    ByRowTime(ByRowTime),
+}
+
+impl Deduplicate {
+    /// An operator without state for rows of the type `input`. `stored` is what Flink's state backend makes of row kinds.
+    ///
+    /// Errors if [`supports`] refuses it.
+    pub fn try_new(
+        spec: &node::Deduplicate,
+        input: &LogicalType,
+        stored: StoredKind,
+        context: &StateContext,
+    ) -> Result<Self, OperatorError> {
+        supports(spec, input).map_err(|reason| OperatorError::Internal(reason.to_string()))?;
+        let emission = Emission {
+            update_before: if spec.generate_update_before { UpdateBefore::Emit } else { UpdateBefore::Omit },
+            unseen: if asks_for_kinds(spec) { Unseen::Insert } else { Unseen::UpdateAfter },
+        };
+        let mode = match (spec.rowtime_column(input), spec.keep) {
+            (Some(column), keep) => Mode::ByRowTime(ByRowTime::try_new(spec, input, column, keep, emission, context)?),
+            (None, KeepRow::First) => Mode::KeepFirst(KeepFirst::try_new(spec, input, context)?),
+            (None, KeepRow::Last) if !is_stateful(spec) => Mode::Stateless(None),
+            (None, KeepRow::Last) => Mode::KeepLast(KeepLast::try_new(spec, input, emission, stored, context)?),
+        };
+        Ok(Self { mode })
+    }
+}
+
+impl Operator for Deduplicate {
+    fn push(&mut self, batch: Batch) -> Result<(), OperatorError> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        if batch.kinds().is_some_and(|kinds| kinds.values().iter().any(|kind| *kind != RowKind::Insert as u8)) {
+            return Err(OperatorError::UnexpectedRetraction);
+        }
+        let batch = batch.with_kinds(None)?;
+        match &mut self.mode {
+            Mode::Stateless(passed) => {
+                let kinds = UInt8Array::from_value(RowKind::UpdateAfter as u8, batch.num_rows());
+                *passed = Some(batch.with_kinds(Some(kinds))?);
+                Ok(())
+            }
+            Mode::KeepFirst(keep) => keep.push(&batch),
+            Mode::KeepLast(keep) => keep.push(&batch),
+            Mode::ByRowTime(keep) => keep.push(&batch),
+        }
+    }
+
+    fn pull(&mut self) -> Result<Option<Batch>, OperatorError> {
+        match &mut self.mode {
+            Mode::Stateless(passed) => Ok(passed.take()),
+            Mode::KeepFirst(keep) => Ok(keep.output.take()),
+            Mode::KeepLast(keep) => keep.state.pull(),
+            Mode::ByRowTime(keep) => keep.state.pull(),
+        }
+    }
+
+    fn state(&mut self) -> Option<&mut dyn KeyedState> {
+        match &mut self.mode {
+            Mode::Stateless(_) => None,
+            Mode::KeepFirst(keep) => Some(&mut keep.table),
+            Mode::KeepLast(keep) => Some(&mut keep.state.table),
+            Mode::ByRowTime(keep) => Some(&mut keep.state.table),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+#![allow(clippy::unwrap_used)]
+
+use proptest::prelude::*;
+use streamfusion_plan::node::{self, KeepRow};
+use streamfusion_plan::types::TimeDomain;
+use streamfusion_state::StateContext;
+
+use super::{Deduplicate, StoredKind, supports};
+use crate::row_per_key::testing::{
+    Job, Row, Store, batch, check, check_every_restore, context, cuts, input_type, key_of, row, rows,
+};
+use crate::{Operator, OperatorError};
+
+fn spec(time: TimeDomain, keep: KeepRow) -> node::Deduplicate {
+    node::Deduplicate {
+        unique_keys: vec![0],
+        time,
+        keep,
+        output_insert_only: false,
+        generate_update_before: true,
+        generate_insert: true,
+        compact_changes: false,
+        ttl_ms: 0,
+        mini_batch_size: None,
+    }
+}
+
+/// Flink's functions, row by row, with the kind of rows in state.
+fn model(spec: &node::Deduplicate, stored: StoredKind, rows: &[Row]) -> Vec<String> {
+    let mut state: Store<Row> = Store::new(spec.ttl_ms);
+    let mut out = Vec::new();
+    let kinds = spec.generate_update_before || spec.generate_insert;
+    for current in rows {
+        let (key, now) = (key_of(current, &spec.unique_keys), current.arrives);
+        let pre = state.get(&key, now);
+        let mut kept = current.clone();
+        match (spec.time, spec.keep) {
+            (TimeDomain::Proctime, KeepRow::First) => {
+                if pre.is_none() {
+                    state.update(&key, kept, now);
+                    out.push(current.show("+I"));
+                }
+            }
+            (TimeDomain::Proctime, KeepRow::Last) if !kinds => out.push(current.show("+U")),
+            (TimeDomain::Proctime, KeepRow::Last) => {
+                match pre {
+                    None => out.push(current.show("+I")),
+                    Some(pre) if spec.ttl_ms == 0 && pre.kind == current.kind && pre.same(current) => {}
+                    Some(pre) => {
+                        if spec.generate_update_before {
+                            out.push(pre.show("-U"));
+                        }
+                        out.push(current.show("+U"));
+                        if stored == StoredKind::AsEmitted {
+                            kept.kind = 2;
+                        }
+                    }
+                }
+                state.update(&key, kept, now);
+            }
+            (TimeDomain::Rowtime, keep) => {
+                let time = |row: &Row| row.time.unwrap_or(0);
+                let wins = pre.as_ref().is_none_or(|pre| match keep {
+                    KeepRow::Last => time(pre) <= time(current),
+                    KeepRow::First => time(current) < time(pre),
+                });
+                if wins {
+                    match pre {
+                        _ if !kinds => out.push(current.show("+U")),
+                        None => out.push(current.show("+I")),
+                        Some(pre) => {
+                            if spec.generate_update_before {
+                                out.push(pre.show("-U"));
+                            }
+                            out.push(current.show("+U"));
+                        }
+                    }
+                    state.update(&key, kept, now);
+                }
+            }
+        }
+    }
+    out
+}
+
+fn factory(spec: &node::Deduplicate, stored: StoredKind) -> impl Fn(&StateContext) -> Box<dyn Operator> {
+    move |context| Box::new(Deduplicate::try_new(spec, &input_type(), stored, context).unwrap())
+}
+
+fn run(spec: &node::Deduplicate, stored: StoredKind, rows: &[Row]) -> Vec<String> {
+    let mut out = Vec::new();
+    Job::open(&factory(spec, stored), &spec.unique_keys, 1).push(rows, &[rows.len()], &mut out);
+    out
+}
+
+#[test]
+fn equal_rows_go_out_again_once_a_key_was_updated_on_the_heap_and_not_on_rocksdb() {
+    let input = ["a", "a", "b", "b", "b"].map(|text| row("+I", 1, text, 0));
+    let updated = ["+I 1 a 1.5 0", "-U 1 a 1.5 0", "+U 1 b 1.5 0"];
+    let again = ["-U 1 b 1.5 0", "+U 1 b 1.5 0"];
+    let spec = spec(TimeDomain::Proctime, KeepRow::Last);
+    assert_eq!(run(&spec, StoredKind::AsArrived, &input), updated);
+    assert_eq!(run(&spec, StoredKind::AsEmitted, &input), [&updated[..], &again, &again].concat());
+}
+
+#[test]
+fn row_that_is_late_by_row_time_changes_nothing() {
+    let input = [row("+I", 1, "a", 5), row("+I", 1, "late", 4), row("+I", 1, "b", 5), row("+I", 1, "first", 1)];
+    let last = run(&spec(TimeDomain::Rowtime, KeepRow::Last), StoredKind::AsArrived, &input);
+    assert_eq!(last, ["+I 1 a 1.5 5", "-U 1 a 1.5 5", "+U 1 b 1.5 5"]);
+    let first = run(&spec(TimeDomain::Rowtime, KeepRow::First), StoredKind::AsArrived, &input);
+    assert_eq!(first, ["+I 1 a 1.5 5", "-U 1 a 1.5 5", "+U 1 late 1.5 4", "-U 1 late 1.5 4", "+U 1 first 1.5 1"]);
+}
+
+#[test]
+fn without_kinds_asked_for_the_last_row_needs_no_state() {
+    let spec = node::Deduplicate {
+        generate_update_before: false,
+        generate_insert: false,
+        ..spec(TimeDomain::Proctime, KeepRow::Last)
+    };
+    let input = [row("+I", 1, "a", 5), row("+I", 1, "a", 5)];
+    assert_eq!(run(&spec, StoredKind::AsEmitted, &input), ["+U 1 a 1.5 5", "+U 1 a 1.5 5"]);
+    let mut operator = Deduplicate::try_new(&spec, &input_type(), StoredKind::AsEmitted, &context()).unwrap();
+    assert!(operator.state().is_none() && !super::is_stateful(&spec));
+}
+
+#[test]
+fn rows_that_do_not_insert_are_refused() {
+    for kind in ["-U", "+U", "-D"] {
+        let mut operator = Deduplicate::try_new(
+            &spec(TimeDomain::Rowtime, KeepRow::Last),
+            &input_type(),
+            StoredKind::AsEmitted,
+            &context(),
+        )
+        .unwrap();
+        assert_eq!(operator.push(batch(&[row(kind, 1, "a", 0)])), Err(OperatorError::UnexpectedRetraction));
+    }
+}
+
+#[test]
+fn what_needs_timers_or_bundles_is_refused() {
+    let row_time = spec(TimeDomain::Rowtime, KeepRow::First);
+    let timers = node::Deduplicate { output_insert_only: true, ..row_time.clone() };
+    let bundles = node::Deduplicate { mini_batch_size: Some(7), ..row_time };
+    for (spec, word) in [(timers, "timers"), (bundles, "mini-batch")] {
+        assert!(supports(&spec, &input_type()).is_err_and(|reason| reason.to_string().contains(word)));
+    }
+}
+
+fn modes() -> Vec<(TimeDomain, KeepRow)> {
+    let times = [TimeDomain::Proctime, TimeDomain::Rowtime];
+    times.into_iter().flat_map(|time| [(time, KeepRow::First), (time, KeepRow::Last)]).collect()
+}
+
+#[test]
+fn restore_at_every_row_of_one_input() {
+    let input: Vec<Row> = (0..40).map(|i| row("+I", i % 3, ["x", "y"][(i / 4 % 2) as usize], i % 7)).collect();
+    for (time, keep) in modes() {
+        let spec = spec(time, keep);
+        let expected = model(&spec, StoredKind::AsEmitted, &input);
+        check_every_restore(&factory(&spec, StoredKind::AsEmitted), &[0], &input, &expected);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+
+    #[test]
+    fn changelog_is_that_of_flinks_function(
+        rows in rows(Just(0)),
+        (time, keep) in prop::sample::select(modes()),
+        unique_keys in prop::sample::select(vec![vec![0], vec![0, 1], vec![1], vec![]]),
+        generate_update_before: bool,
+        generate_insert: bool,
+        ttl_ms in prop::sample::select(vec![0_i64, 0, 8]),
+        stored in prop::sample::select(vec![StoredKind::AsEmitted, StoredKind::AsArrived]),
+        cuts in cuts(),
+    ) {
+        let spec = node::Deduplicate { unique_keys, generate_update_before, generate_insert, ttl_ms, ..spec(time, keep) };
+        check(&factory(&spec, stored), &spec.unique_keys, &rows, &cuts, &model(&spec, stored, &rows))?;
+    }
+}
