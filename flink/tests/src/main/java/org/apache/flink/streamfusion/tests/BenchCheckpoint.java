@@ -191,10 +191,16 @@ public final class BenchCheckpoint {
                 .filter(argument -> !argument.startsWith("-Xm"))
                 .forEach(command::add);
         command.add("-Xmx" + heapMib + "m");
+        // Flink leaves files in the temporary directory of a JVM that is killed.
+        Path directory = Files.createTempDirectory("bench-checkpoint");
+        command.add("-Djava.io.tmpdir=" + directory);
         command.addAll(List.of("-cp", System.getProperty("java.class.path"), BenchCheckpoint.class.getName()));
-        Path checkpoints = Files.createTempDirectory("bench-checkpoint");
         command.addAll(List.of(
-                ONE_SIDE, engine.name(), Long.toString(keys), Integer.toString(seconds), checkpoints.toString()));
+                ONE_SIDE,
+                engine.name(),
+                Long.toString(keys),
+                Integer.toString(seconds),
+                directory.resolve("checkpoints").toString()));
         Process process = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
         CompletableFuture.delayedExecutor(SIDE_LIMIT.toSeconds() + seconds, TimeUnit.SECONDS)
                 .execute(process::destroyForcibly);
@@ -210,7 +216,7 @@ public final class BenchCheckpoint {
             return Side.ofLine(last.substring(RESULT.length()));
         } finally {
             process.destroyForcibly().waitFor();
-            delete(checkpoints);
+            delete(directory);
         }
     }
 
