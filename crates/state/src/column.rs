@@ -18,13 +18,21 @@ use crate::slots::{UsedPage, bits};
 #[derive(Debug)]
 pub struct Column<T> {
     values: PagedVec<T>,
-    /// Bytes that values have on the heap.
+    /// Bytes that values have on the heap, beyond those of the empty value.
     heap: usize,
+    empty_heap: usize,
 }
 
 impl<T: Value> Column<T> {
     pub(crate) fn new(empty: T) -> Self {
-        Self { values: PagedVec::new(empty), heap: 0 }
+        let empty_heap = empty.heap_bytes();
+        Self { values: PagedVec::new(empty), heap: 0, empty_heap }
+    }
+
+    /// What a value adds to `heap`: nothing if it is the empty one, which lies in places that were never counted.
+    #[inline]
+    fn heap_of(value: &T, empty_heap: usize) -> usize {
+        value.heap_bytes().saturating_sub(empty_heap)
     }
 
     /// The value at `slot`.
@@ -38,7 +46,7 @@ impl<T: Value> Column<T> {
     pub fn take(&mut self, slot: u32) -> T {
         let empty = self.values.empty().clone();
         let taken = std::mem::replace(self.values.get_mut(slot), empty);
-        self.heap -= taken.heap_bytes();
+        self.heap -= Self::heap_of(&taken, self.empty_heap);
         taken
     }
 
@@ -46,7 +54,7 @@ impl<T: Value> Column<T> {
     #[inline]
     pub fn set(&mut self, slot: u32, value: T) {
         let place = self.values.get_mut(slot);
-        self.heap = self.heap - place.heap_bytes() + value.heap_bytes();
+        self.heap = self.heap - Self::heap_of(place, self.empty_heap) + Self::heap_of(&value, self.empty_heap);
         *place = value;
     }
 }
@@ -197,4 +205,23 @@ impl<T: Value, C: Codec<T>> ColumnSnapshot for Snapshot<T, C> {
 /// Bytes per row of a column of this type, with the bit that says whether it is NULL and without what is on the heap.
 pub(crate) fn field_bytes(ty: &arrow::datatypes::DataType) -> usize {
     ty.primitive_width().unwrap_or(size_of::<i32>()) + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_value_with_bytes_on_the_heap_counts_nothing() {
+        let text = |len: usize| -> Arc<[u8]> { vec![0; len].into() };
+        let mut column = Column::new(text(100));
+        column.take(0);
+        assert_eq!(column.heap, 0);
+        column.set(0, text(1000));
+        column.set(1, text(5));
+        assert_eq!(column.heap, 900);
+        column.take(0);
+        column.take(1);
+        assert_eq!(column.heap, 0);
+    }
 }

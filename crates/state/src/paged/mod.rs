@@ -3,7 +3,8 @@
 //! A snapshot moves the whole page directory into a *generation*, which it shares with the vector; the vector goes on with
 //! an empty one. Reading falls through: own pages, then the generations from the newest to the oldest; the first write to
 //! a page copies it. So a snapshot touches no page and counts no reference per page, however many there are. Once nobody
-//! else holds the newest generation, its pages move back, some at a time (see [`PagedVec::maintain`]).
+//! else holds the newest generation, its pages move back, some at a time (see [`PagedVec::maintain`]); those that were
+//! copied meanwhile are superseded, and freed some at a time or with the next snapshot, on its thread.
 //!
 //! Invariants: a page in a generation is never written while a snapshot holds the generation; of two generations with
 //! the same page the newer one is right; a snapshot that holds a generation holds all older ones, so that the newest one
@@ -18,13 +19,16 @@ use std::sync::Arc;
 
 pub use generation::PagedSnapshot;
 
-use self::generation::{Frozen, Generation};
+use self::generation::{Frozen, Generation, Superseded};
 
 /// Elements per page.
 pub const PAGE: usize = 64;
 
 /// Generations above which old pages are copied upwards, so that snapshots which always overlap do not pile them up.
 const DEPTH: usize = 4;
+
+/// Batches in which the oldest generation is copied upwards, at most, if there is one too many; fewer if there are more.
+const LIFTS: usize = 16;
 
 /// A page of values.
 pub type Page<T> = [T; PAGE];
@@ -50,8 +54,7 @@ pub struct PagedVec<T> {
     empty: T,
     live_pages: usize,
     frozen: Arc<Frozen>,
-    /// How far the newest generation was moved back.
-    drained: usize,
+    superseded: Superseded<T>,
     /// How far the oldest generation was copied upwards.
     lifted: usize,
 }
@@ -70,13 +73,14 @@ fn frozen_page<T>(generations: &[Arc<Generation<T>>], page: usize) -> Option<&Pa
 impl<T: Value> PagedVec<T> {
     /// A vector that has `empty` everywhere.
     pub fn new(empty: T) -> Self {
+        let frozen = Arc::default();
         Self {
             live: Vec::new(),
             generations: Vec::new(),
             empty,
             live_pages: 0,
-            frozen: Arc::default(),
-            drained: 0,
+            superseded: Superseded::new(&frozen),
+            frozen,
             lifted: 0,
         }
     }
@@ -123,55 +127,86 @@ impl<T: Value> PagedVec<T> {
             let next = vec![None; self.live.len()];
             let pages = std::mem::replace(&mut self.live, next);
             self.generations.push(Arc::new(Generation::new(pages, self.live_pages, &self.frozen)));
-            (self.live_pages, self.drained) = (0, 0);
+            self.live_pages = 0;
         }
-        PagedSnapshot::new(self.generations.clone(), self.empty.clone())
+        let superseded = (!self.superseded.is_empty()).then(|| {
+            let next = Superseded::new(&self.frozen);
+            Arc::new(std::mem::replace(&mut self.superseded, next))
+        });
+        PagedSnapshot::new(self.generations.clone(), self.empty.clone(), superseded)
     }
 
-    /// Takes back what no snapshot holds any more: at most so many pages of each kind of work. Called once per batch.
+    /// Takes back what no snapshot holds any more: about so many pages of each kind of work. Called once per batch.
+    ///
+    /// Of several generations the newest is taken back whole: it has what was written or taken back since the snapshot
+    /// before, so that this is no more work than was done meanwhile. Otherwise snapshots with few batches between them
+    /// would leave one generation each.
     pub fn maintain(&mut self, pages: usize) {
-        let Some(newest) = self.generations.last_mut() else { return };
-        if let Some(newest) = Arc::get_mut(newest) {
-            let end = newest.len().min(self.drained + pages);
-            if self.live.len() < end {
-                self.live.resize_with(end, || None);
+        // a value that owns something is freed by itself
+        let freed = if std::mem::needs_drop::<T>() { pages / 16 } else { pages / 2 };
+        self.superseded.free(freed.max(1));
+        loop {
+            let several = self.generations.len() > 1;
+            let Some(newest) = self.generations.last_mut() else { return };
+            let Some(generation) = Arc::get_mut(newest) else {
+                if self.generations.len() > DEPTH {
+                    self.lift(pages / 8);
+                }
+                return;
+            };
+            let mut left = pages;
+            if self.live.len() < generation.len() {
+                self.live.resize_with(generation.len(), || None);
             }
-            for (number, live) in self.live.iter_mut().enumerate().take(end).skip(self.drained) {
-                if let Some(page) = newest.take(number)
-                    && live.is_none()
-                {
-                    *live = Some(page);
-                    self.live_pages += 1;
+            while several || left > 0 {
+                let Some((number, page)) = generation.take_next() else { break };
+                left = left.saturating_sub(1);
+                match self.live.get_mut(number) {
+                    Some(live) if live.is_none() => {
+                        *live = Some(page);
+                        self.live_pages += 1;
+                    }
+                    _ => self.superseded.push(page),
                 }
             }
-            self.drained = end;
-            if end == newest.len() {
-                self.generations.pop();
-                (self.drained, self.lifted) = (0, if self.generations.is_empty() { 0 } else { self.lifted });
+            if generation.count() > 0 {
+                return;
             }
-        } else if self.generations.len() > DEPTH {
-            self.lift(pages / 8);
+            self.superseded.retain(generation.retained());
+            self.generations.pop();
+            if self.generations.is_empty() {
+                self.lifted = 0;
+            }
         }
     }
 
-    /// Copies pages that only the oldest generation has, until it is not needed any more.
+    /// Copies pages that only the oldest generation has, until it is not needed any more: so many at most, or more if
+    /// generations keep coming, so that there are never more than [`DEPTH`] and [`LIFTS`].
     fn lift(&mut self, pages: usize) {
+        let excess = self.generations.len().saturating_sub(DEPTH);
         let Some((oldest, newer)) = self.generations.split_first() else { return };
-        let end = oldest.len().min(self.lifted + pages);
-        if self.live.len() < end {
-            self.live.resize_with(end, || None);
+        let mut left = pages.max(oldest.count() * excess / LIFTS);
+        if self.live.len() < oldest.len() {
+            self.live.resize_with(oldest.len(), || None);
         }
-        for (number, live) in self.live.iter_mut().enumerate().take(end).skip(self.lifted) {
+        let mut lifted = oldest.len();
+        for (number, live) in self.live.iter_mut().enumerate().take(oldest.len()).skip(self.lifted) {
+            if left == 0 {
+                lifted = number;
+                break;
+            }
             if live.is_none()
                 && frozen_page(newer, number).is_none()
                 && let Some(page) = oldest.page(number)
             {
+                oldest.retain(&self.frozen, heap_bytes(page));
                 *live = Some(Box::new(page.clone()));
                 self.live_pages += 1;
+                left -= 1;
             }
         }
-        self.lifted = end;
-        if end == oldest.len() {
+        self.lifted = lifted;
+        if lifted == oldest.len() {
             self.generations.remove(0);
             self.lifted = 0;
         }
@@ -185,13 +220,17 @@ impl<T: Value> PagedVec<T> {
     }
 }
 
+fn heap_bytes<T: Value>(page: &Page<T>) -> usize {
+    page.iter().map(Value::heap_bytes).sum()
+}
+
 /// A page of its own with the values of the newest generation that has it.
 #[cold]
 fn copy_page<T: Value>(generations: &[Arc<Generation<T>>], empty: &T, frozen: &Frozen, page: usize) -> Box<Page<T>> {
     match generations.iter().rev().find_map(|generation| Some((generation, generation.page(page)?))) {
         Some((generation, values)) => {
             // from now on the snapshot alone may keep what the values have on the heap
-            generation.retain(frozen, values.iter().map(Value::heap_bytes).sum());
+            generation.retain(frozen, heap_bytes(values));
             Box::new(values.clone())
         }
         None => Box::new(std::array::from_fn(|_| empty.clone())),

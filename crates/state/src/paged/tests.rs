@@ -70,6 +70,99 @@ fn snapshots_that_always_overlap_do_not_pile_up() {
     assert_eq!(*held.get(999), 7);
 }
 
+#[test]
+fn one_batch_between_snapshots_leaves_no_generations_behind() {
+    const PAGES: usize = 10_000;
+    let mut values = PagedVec::new(0);
+    for page in 0..PAGES {
+        *values.get_mut((page * PAGE) as u32) = 7;
+    }
+    let bytes = values.bytes();
+    let (mut largest, mut most) = (0, 0);
+    for round in 0..1000_usize {
+        let snapshot = values.snapshot();
+        // any pages, often those that have not come back yet
+        for write in 0..100 {
+            *values.get_mut(((round * 7919 + write * 104_729) % PAGES * PAGE) as u32) = 8;
+        }
+        drop(snapshot);
+        values.maintain(64);
+        largest = largest.max(values.generations.len());
+        most = most.max(values.bytes());
+    }
+    assert!(largest <= 2, "{largest} generations");
+    assert!(most <= 3 * bytes, "{most} bytes, and {bytes} at first");
+    settle(&mut values);
+    assert_eq!((values.generations.len(), values.live_pages), (0, PAGES));
+}
+
+#[test]
+fn one_batch_between_snapshots_that_overlap_leaves_few_generations_behind() {
+    const PAGES: usize = 10_000;
+    let mut values = PagedVec::new(0);
+    for page in 0..PAGES {
+        *values.get_mut((page * PAGE) as u32) = 7;
+    }
+    let mut held = values.snapshot();
+    let mut largest = 0;
+    for round in 0..1000_usize {
+        *values.get_mut((round % PAGES * PAGE) as u32) = 8;
+        let next = values.snapshot();
+        held = next;
+        values.maintain(64);
+        largest = largest.max(values.generations.len());
+    }
+    assert!(largest <= DEPTH + LIFTS + 1, "{largest} generations");
+    assert_eq!((*held.get(0), *held.get((PAGES as u32 - 1) * 64)), (8, 7));
+}
+
+#[test]
+fn what_is_superseded_is_freed_with_the_next_snapshot() {
+    let text = |fill: u8| -> Arc<[u8]> { Arc::from([fill; 100]) };
+    let mut values = PagedVec::new(Arc::default());
+    for slot in 0..64 * 64 {
+        *values.get_mut(slot) = text(1);
+    }
+    let bytes = values.bytes();
+    drop(values.snapshot());
+    for page in 0..64 {
+        *values.get_mut(page * 64) = text(2);
+    }
+    values.maintain(64);
+    let waiting = values.bytes();
+    assert!(waiting >= 2 * (64 * size_of::<Page<Arc<[u8]>>>() + 63 * 100), "{waiting}");
+    let snapshot = values.snapshot();
+    assert!(values.superseded.is_empty());
+    assert!(values.bytes() >= waiting, "the snapshot keeps it");
+    drop(snapshot);
+    for _ in 0..10 {
+        values.maintain(64);
+    }
+    assert_eq!(values.bytes(), bytes);
+}
+
+#[test]
+fn a_copy_upwards_counts_what_only_the_snapshot_keeps() {
+    let text = |fill: u8| -> Arc<[u8]> { Arc::from([fill; 1000]) };
+    let mut values = PagedVec::new(Arc::default());
+    for slot in 0..640 {
+        *values.get_mut(slot) = text(1);
+    }
+    let first = values.snapshot();
+    let mut held = Vec::new();
+    for _ in 0..DEPTH {
+        *values.get_mut(0) = text(2);
+        held.push(values.snapshot());
+    }
+    let before = values.bytes();
+    while values.generations.len() > DEPTH {
+        values.maintain(64);
+    }
+    let copied = values.bytes() - before;
+    assert!(copied >= 9 * 64 * 1000, "{copied}: the vector may drop its share at any time");
+    drop((first, held));
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Write(u32, u64),
