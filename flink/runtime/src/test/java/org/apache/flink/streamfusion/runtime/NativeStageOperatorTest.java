@@ -99,6 +99,8 @@ class NativeStageOperatorTest extends NativeTestBase {
             entry.open();
             rows.forEach(entry::process);
             entry.endInput();
+            pass.endInput();
+            exit.endInput();
             EntryExitTest.assertSameRows(EveryType.TYPE, exit.out.rows(), rows);
         }
     }
@@ -139,6 +141,8 @@ class NativeStageOperatorTest extends NativeTestBase {
                 rows.forEach(entry::process);
                 entry.endInput();
             }
+            one.endInput();
+            two.endInput();
             EntryExitTest.assertSameRows(EveryType.TYPE, one.out.rows(), rows);
             EntryExitTest.assertSameRows(EveryType.TYPE, two.out.rows(), rows);
         }
