@@ -9,7 +9,9 @@ use std::collections::VecDeque;
 use streamfusion_row::Batch;
 use streamfusion_row::gather::GatherError;
 
-/// A batch with at least this part of the most rows is not worth a copy.
+/// So many rows are enough: what is spent once per batch no longer counts, and their columns still lie in the cache.
+const ENOUGH_ROWS: usize = 1_024;
+/// A batch with at least this part of enough rows is not worth a copy.
 const LARGE_ENOUGH: usize = 4;
 /// Bytes after which rows wait no longer, whatever their number.
 const MAX_BYTES: usize = 4 << 20;
@@ -17,7 +19,7 @@ const MAX_BYTES: usize = 4 << 20;
 /// Gathers batches. See the module's documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Coalescer {
-    /// Rows that a gathered batch may have; 0: nothing ever waits.
+    /// Rows up to which batches are gathered; 0: nothing ever waits.
     max_rows: usize,
     waiting: Vec<Batch>,
     rows: usize,
@@ -25,9 +27,9 @@ pub(crate) struct Coalescer {
 }
 
 impl Coalescer {
-    /// Gathers batches of up to `max_rows` rows; with 0 none.
+    /// Gathers batches of up to `max_rows` rows, or [`ENOUGH_ROWS`] if that is less; with 0 none.
     pub(crate) fn new(max_rows: usize) -> Self {
-        Self { max_rows, ..Self::default() }
+        Self { max_rows: max_rows.min(ENOUGH_ROWS), ..Self::default() }
     }
 
     /// Takes a batch of about so many bytes; what needs not wait any more goes to `ready`.

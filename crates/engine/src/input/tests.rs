@@ -86,6 +86,17 @@ fn a_large_batch_goes_through_at_once_behind_what_waits() {
 }
 
 #[test]
+fn rows_do_not_wait_for_more_than_are_enough() {
+    let mut input = gathering(8192);
+    for _ in 0..5 {
+        input.push(batch(0, 255)).unwrap();
+    }
+    assert_eq!((ready(&mut input), input.waiting_rows()), (vec![4 * 255], 255));
+    input.push(batch(0, 256)).unwrap();
+    assert_eq!((ready(&mut input), input.waiting_rows()), (vec![255, 256], 0));
+}
+
+#[test]
 fn batches_of_other_columns_are_not_joined() {
     let mut input = gathering(100);
     let absent = Batch::try_new(vec![Arc::new(NullArray::new(2))], 2, None).unwrap();
