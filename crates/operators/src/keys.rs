@@ -3,21 +3,21 @@
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use streamfusion_plan::Reason;
-use streamfusion_plan::types::{LogicalType, TypeKind};
+use streamfusion_plan::types::LogicalType;
 use streamfusion_row::Batch;
 use streamfusion_row::binary::{KeyEncoder, KeyRows};
-use streamfusion_row::types::NANO_TIMESTAMP;
 use streamfusion_state::table::fixed_key_bits;
 use streamfusion_state::{BatchKeys, KeyLayout, KeyedTable, Touched};
 
 use crate::OperatorError;
+use crate::definition::describe_all;
 
 /// The key columns, and how keys are made of them.
 #[derive(Debug)]
 pub(crate) struct Keys {
     columns: Vec<usize>,
     form: Form,
-    /// The forms of the fields, in words.
+    /// The types of the fields, in words.
     types: String,
 }
 
@@ -40,14 +40,6 @@ fn is_fixed(ty: &DataType) -> bool {
     }
 }
 
-/// The form of a key field, in words: fields alike in it have the same bytes.
-fn describe(ty: &LogicalType, arrow: &DataType) -> String {
-    match arrow {
-        nanos if *nanos == NANO_TIMESTAMP && !matches!(ty.kind, TypeKind::Decimal { .. }) => "Timestamp(ns)".to_owned(),
-        _ => arrow.to_string(),
-    }
-}
-
 impl Keys {
     /// `columns` are the key columns of the input; `types` and `arrow` are theirs. A type that cannot be a key is a
     /// reason.
@@ -58,15 +50,14 @@ impl Keys {
             [ty] if is_fixed(ty) => Form::Fixed { ty: ty.clone(), bits: Vec::new() },
             _ => Form::Bytes { encoder, rows: KeyRows::new() },
         };
-        let types = types.iter().zip(arrow).map(|(ty, arrow)| describe(ty, arrow)).collect::<Vec<_>>().join(", ");
-        Ok(Self { columns: columns.to_vec(), form, types })
+        Ok(Self { columns: columns.to_vec(), form, types: describe_all(types) })
     }
 
     /// How keys look in the table.
     pub(crate) fn layout(&self) -> KeyLayout {
         match &self.form {
             Form::Global => KeyLayout::Single,
-            Form::Fixed { ty, .. } => KeyLayout::Fixed(ty.clone()),
+            Form::Fixed { ty, .. } => KeyLayout::Fixed(ty.clone(), self.types.clone()),
             Form::Bytes { .. } => KeyLayout::Bytes(self.types.clone()),
         }
     }

@@ -10,6 +10,7 @@ pub mod calc;
 pub mod changelog;
 pub mod changelog_normalize;
 pub mod deduplicate;
+mod definition;
 pub mod drop_update_before;
 pub mod error;
 pub mod group_agg;

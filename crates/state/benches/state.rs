@@ -36,7 +36,8 @@ struct Groups {
 impl Groups {
     fn new(max_parallelism: u32) -> Self {
         let context = StateContext { key_groups: KeyGroups::all(max_parallelism), clock: StateClock::system() };
-        let mut table = KeyedTable::new("groups", KeyLayout::Fixed(DataType::Int64), None, &context);
+        let mut table =
+            KeyedTable::new("groups", KeyLayout::Fixed(DataType::Int64, "BIGINT".to_owned()), None, &context);
         let long = DataType::Int64;
         Self {
             records: table.add_column("records", None, Required::new("", long.clone()), 0_i64),

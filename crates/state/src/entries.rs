@@ -331,9 +331,8 @@ impl<N: Entries, C: Codec<N::Entry>> AnyEntries for StoredEntries<N, C> {
 
     fn fields(&self, out: &mut Vec<Field>) {
         let Format { codec, definition, .. } = &*self.format;
-        let mut fields = vec![Field::new(ROW, DataType::UInt32, false)];
-        codec.fields("", &mut fields);
-        out.extend(fields.into_iter().map(|field| with_definition(field, definition.as_deref())));
+        out.push(with_definition(Field::new(ROW, DataType::UInt32, false), definition.as_deref()));
+        codec.fields("", out);
         if self.entries.table().writes.is_some() {
             out.push(last_write_field());
         }
@@ -353,8 +352,8 @@ impl<N: Entries, C: Codec<N::Entry>> AnyEntries for StoredEntries<N, C> {
         let Format { codec, definition, .. } = &*self.format;
         columns.define(definition.as_deref());
         let keys = columns.required::<u32>(ROW, &DataType::UInt32)?;
-        let reader = codec.reader("", columns)?;
         columns.define(None);
+        let reader = codec.reader("", columns)?;
         let written = last_writes(columns)?;
         for (row, key) in keys.iter().enumerate() {
             let slot = rows.get(*key as usize).ok_or_else(|| columns.value_error(row, "no key has this number"))?;

@@ -13,6 +13,7 @@ use streamfusion_state::StateTtl;
 use super::distinct::CALLS_PER_TABLE;
 use super::extremum::Extremum;
 use super::position::Position;
+use crate::definition::describe;
 use crate::keys::Keys;
 
 /// How retractions reach a function.
@@ -57,7 +58,7 @@ pub(super) struct Call {
 impl Call {
     /// The call in words, as far as its state depends on it: the state of calls with other words is not this call's.
     pub(super) fn definition(&self) -> String {
-        let argument = self.argument.as_ref().map_or_else(|| "*".to_owned(), |argument| argument.arrow.to_string());
+        let argument = self.argument.as_ref().map_or_else(|| "*".to_owned(), |argument| describe(&argument.ty));
         let (name, retraction) = match self.function {
             FunctionKind::Count => ("COUNT", Retraction::None),
             FunctionKind::Sum(retraction) => ("SUM", retraction),

@@ -20,6 +20,7 @@ use streamfusion_state::{KeyedTable, RowLayout, RowsId, StateContext, StateTtl, 
 
 use crate::OperatorError;
 use crate::changelog::{BatchNumber, BundleRows, Changes, RowRef, Transitions};
+use crate::definition::describe;
 use crate::keys::Keys;
 
 /// See the [module](self).
@@ -64,7 +65,8 @@ impl RowPerKey {
         let (keys, types) =
             resolve(unique_keys, input).map_err(|reason| OperatorError::Internal(reason.to_string()))?;
         let mut table = KeyedTable::new(name, keys.layout(), StateTtl::of_millis(ttl_ms), context);
-        let rows = table.add_rows("row", None, RowLayout::try_new(&types)?);
+        let definitions = input.fields().iter().map(|field| describe(&field.ty)).collect();
+        let rows = table.add_rows("row", definitions, RowLayout::try_new(&types)?);
         Ok(Self {
             keys,
             table,

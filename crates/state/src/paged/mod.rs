@@ -142,9 +142,13 @@ impl<T: Value> PagedVec<T> {
     /// before, so that this is no more work than was done meanwhile. Otherwise snapshots with few batches between them
     /// would leave one generation each.
     pub fn maintain(&mut self, pages: usize) {
+        self.take_back(pages);
         // a value that owns something is freed by itself
         let freed = if std::mem::needs_drop::<T>() { pages / 16 } else { pages / 2 };
         self.superseded.free(freed.max(1));
+    }
+
+    fn take_back(&mut self, pages: usize) {
         loop {
             let several = self.generations.len() > 1;
             let Some(newest) = self.generations.last_mut() else { return };

@@ -23,12 +23,13 @@ use crate::slots::UsedPage;
 pub(crate) struct StoredRows {
     rows: Rows,
     name: String,
-    definition: Option<String>,
+    /// Per field: what it holds, in words.
+    definitions: Vec<String>,
 }
 
 impl StoredRows {
-    pub(crate) fn new(name: String, definition: Option<String>, layout: RowLayout) -> Self {
-        Self { rows: Rows::new(layout), name, definition }
+    pub(crate) fn new(name: String, definitions: Vec<String>, layout: RowLayout) -> Self {
+        Self { rows: Rows::new(layout), name, definitions }
     }
 
     fn column_name(&self, field: usize) -> String {
@@ -56,7 +57,7 @@ impl AnyColumn for StoredRows {
     fn fields(&self, out: &mut Vec<Field>) {
         for (number, ty) in self.rows.layout.types().enumerate() {
             let field = Field::new(self.column_name(number), ty.clone(), true);
-            out.push(with_definition(field, self.definition.as_deref()));
+            out.push(with_definition(field, self.definitions.get(number).map(String::as_str)));
         }
     }
 
@@ -69,10 +70,10 @@ impl AnyColumn for StoredRows {
     }
 
     fn restore(&mut self, columns: &mut SectionColumns<'_>, slots: &[u32]) -> Result<(), RestoreError> {
-        columns.define(self.definition.as_deref());
         let layout = Arc::clone(&self.rows.layout);
         let mut arrays = Vec::new();
         for (number, ty) in layout.types().enumerate() {
+            columns.define(self.definitions.get(number).map(String::as_str));
             let array = columns.column(&self.column_name(number), ty)?;
             if let Some(row) = wide_decimal(&array) {
                 return Err(columns.value_error(row, "a decimal with too many digits"));

@@ -129,8 +129,8 @@ fn context() -> StateContext {
 }
 
 fn table(columns: &[ArrayRef]) -> Result<(KeyedTable, RowsId), StateError> {
-    let mut table = KeyedTable::new("rows", KeyLayout::Fixed(DataType::Int64), None, &context());
-    let id = table.add_rows("row", None, layout(columns)?);
+    let mut table = KeyedTable::new("rows", KeyLayout::Fixed(DataType::Int64, "BIGINT".to_owned()), None, &context());
+    let id = table.add_rows("row", Vec::new(), layout(columns)?);
     Ok((table, id))
 }
 

@@ -27,8 +27,8 @@ const EMPTY_ROW: [u8; 8] = [0; 8];
 pub enum KeyLayout {
     /// No key: at most one slot.
     Single,
-    /// One column of at most 8 bytes of this type.
-    Fixed(DataType),
+    /// One column of at most 8 bytes of this type, described in words.
+    Fixed(DataType, String),
     /// BinaryRows of fields that are described in words.
     Bytes(String),
 }
@@ -58,7 +58,7 @@ impl BatchKeys<'_> {
 #[derive(Debug)]
 pub(super) enum KeyIndex {
     Single(Option<u32>),
-    Fixed(FixedKeyIndex, DataType),
+    Fixed(FixedKeyIndex, DataType, String),
     Bytes(BytesKeyIndex, String),
 }
 
@@ -66,7 +66,7 @@ impl KeyIndex {
     pub(super) fn new(layout: KeyLayout) -> Self {
         match layout {
             KeyLayout::Single => Self::Single(None),
-            KeyLayout::Fixed(ty) => Self::Fixed(FixedKeyIndex::new(), ty),
+            KeyLayout::Fixed(ty, field) => Self::Fixed(FixedKeyIndex::new(), ty, field),
             KeyLayout::Bytes(fields) => Self::Bytes(BytesKeyIndex::new(), fields),
         }
     }
@@ -85,7 +85,7 @@ impl KeyIndex {
                     each(single(slot, slots)?);
                 }
             }
-            (Self::Fixed(index, _), BatchKeys::Fixed(keys, nulls)) => {
+            (Self::Fixed(index, ..), BatchKeys::Fixed(keys, nulls)) => {
                 match nulls.filter(|nulls| nulls.null_count() > 0) {
                     None => {
                         for key in keys {
@@ -119,7 +119,7 @@ impl KeyIndex {
                 *single = None;
                 slots.release(slot);
             }
-            Self::Fixed(index, _) => index.remove(slots, slot),
+            Self::Fixed(index, ..) => index.remove(slots, slot),
             Self::Bytes(index, _) => index.remove(slots, slot)?,
         }
         Ok(())
@@ -128,7 +128,7 @@ impl KeyIndex {
     pub(super) fn maintain(&mut self, pages: usize) {
         match self {
             Self::Single(_) => {}
-            Self::Fixed(index, _) => index.maintain(pages),
+            Self::Fixed(index, ..) => index.maintain(pages),
             Self::Bytes(index, _) => index.maintain(pages),
         }
     }
@@ -136,7 +136,7 @@ impl KeyIndex {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Single(_) => 0,
-            Self::Fixed(index, _) => index.bytes(),
+            Self::Fixed(index, ..) => index.bytes(),
             Self::Bytes(index, _) => index.bytes(),
         }
     }
@@ -144,17 +144,8 @@ impl KeyIndex {
     pub(super) fn snapshot(&mut self) -> KeysSnapshot {
         match self {
             Self::Single(_) => KeysSnapshot::Single,
-            Self::Fixed(index, ty) => KeysSnapshot::Fixed(index.snapshot(), ty.clone()),
+            Self::Fixed(index, ty, field) => KeysSnapshot::Fixed(index.snapshot(), ty.clone(), field.clone()),
             Self::Bytes(index, fields) => KeysSnapshot::Bytes(index.snapshot(), fields.clone()),
-        }
-    }
-
-    /// Makes room for so many more keys.
-    pub(super) fn reserve(&mut self, keys: usize) {
-        match self {
-            Self::Single(_) => {}
-            Self::Fixed(index, _) => index.reserve(keys),
-            Self::Bytes(index, _) => index.reserve(keys),
         }
     }
 
@@ -180,8 +171,10 @@ impl KeyIndex {
                     added.push(found.slot);
                 }
             }
-            Self::Fixed(index, ty) => {
+            Self::Fixed(index, ty, field) => {
+                columns.define(Some(field));
                 let array = columns.column(KEY, ty)?;
+                columns.define(None);
                 let mut keys = Vec::with_capacity(rows);
                 if !fixed_key_bits(&array, &mut keys) {
                     return Err(columns.type_error(KEY, &array, ty));
@@ -195,6 +188,7 @@ impl KeyIndex {
                 if let Some(row) = (0..rows).position(|row| foreign(key_hash(key(row)))) {
                     return Err(columns.value_error(row, of_another));
                 }
+                index.reserve(rows);
                 for row in 0..rows {
                     let slot = index.add(slots, group, key(row))?;
                     added.push(slot.ok_or_else(|| columns.value_error(row, again))?);
@@ -206,6 +200,7 @@ impl KeyIndex {
                 columns.define(None);
                 columns.refuse_nulls(&array)?;
                 let keys = BytesReader::of(&array).ok_or_else(|| columns.type_error(KEY, &array, &DataType::Binary))?;
+                index.reserve(rows);
                 for row in 0..rows {
                     let key = keys.get(row);
                     if key.is_empty() || key.len() % 8 != 0 {
@@ -241,7 +236,7 @@ fn single(slot: &mut Option<u32>, slots: &mut Slots) -> Result<Found, StateError
 #[derive(Debug)]
 pub(super) enum KeysSnapshot {
     Single,
-    Fixed(FixedKeys, DataType),
+    Fixed(FixedKeys, DataType, String),
     Bytes(BytesKeys, String),
 }
 
@@ -249,7 +244,9 @@ impl KeysSnapshot {
     pub(super) fn fields(&self, out: &mut Vec<Field>) {
         match self {
             Self::Single => {}
-            Self::Fixed(_, ty) => out.push(Field::new(KEY, ty.clone(), true)),
+            Self::Fixed(_, ty, field) => {
+                out.push(with_definition(Field::new(KEY, ty.clone(), true), Some(field)));
+            }
             Self::Bytes(_, fields) => {
                 out.push(with_definition(Field::new(KEY, DataType::Binary, false), Some(fields)));
             }
@@ -260,7 +257,7 @@ impl KeysSnapshot {
     pub(super) fn encode(&self, pages: &[UsedPage], rows: usize, out: &mut Vec<ArrayRef>) -> Result<(), Fault> {
         match self {
             Self::Single => {}
-            Self::Fixed(keys, ty) => {
+            Self::Fixed(keys, ty, _) => {
                 let mut values = Vec::with_capacity(rows);
                 crate::column::for_each_used(keys.pages(), pages, |key| values.push(*key));
                 let nulls = keys.null().and_then(|null| {
@@ -282,7 +279,7 @@ impl KeysSnapshot {
     pub(super) fn bytes_bound(&self, pages: &[UsedPage], rows: usize) -> usize {
         match self {
             Self::Single => 0,
-            Self::Fixed(_, ty) => rows * crate::column::field_bytes(ty),
+            Self::Fixed(_, ty, _) => rows * crate::column::field_bytes(ty),
             Self::Bytes(keys, _) => {
                 let mut bytes = rows * size_of::<i32>();
                 for_each_slot(pages, |slot| bytes += keys.key_len(slot));

@@ -99,14 +99,15 @@ impl KeyedTable {
         ColumnId { place: self.columns.len() - 1, value: PhantomData }
     }
 
-    /// Adds a row per key, before the first key. Its Arrow columns are called `name.0` and so on; for the rest see
-    /// [`KeyedTable::add_column`].
-    pub fn add_rows(&mut self, name: impl Into<String>, definition: Option<String>, layout: RowLayout) -> RowsId {
-        self.columns.push(Box::new(StoredRows::new(name.into(), definition, layout)));
+    /// Adds a row per key, before the first key. Its Arrow columns are called `name.0` and so on; `definitions` says in words
+    /// what each of its fields holds. For the rest see [`KeyedTable::add_column`].
+    pub fn add_rows(&mut self, name: impl Into<String>, definitions: Vec<String>, layout: RowLayout) -> RowsId {
+        self.columns.push(Box::new(StoredRows::new(name.into(), definitions, layout)));
         RowsId { place: self.columns.len() - 1 }
     }
 
-    /// Adds entries, before the first key. Their section is called `name`; for the rest see [`KeyedTable::add_column`].
+    /// Adds entries, before the first key. Their section is called `name`, and its first field has the definition; for the
+    /// rest see [`KeyedTable::add_column`].
     pub fn add_entries<N: Entries>(
         &mut self,
         name: impl Into<String>,

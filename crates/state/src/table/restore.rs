@@ -25,8 +25,8 @@ impl KeyedTable {
         let main = find(sections, self.name)?;
         let now = self.clock.now();
         self.entries.iter_mut().for_each(|entries| entries.begin(now));
-        let mut slots = Vec::with_capacity(main.num_rows());
-        self.keys.reserve(main.num_rows());
+        // rows without columns cost a payload nothing: room is made for what was read
+        let mut slots = Vec::new();
         for_each_batch(main, |columns| {
             let before = slots.len();
             self.keys.restore(columns, &mut self.slots, sections.key_group, &mut slots)?;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use streamfusion_row::KeyGroup;
 
 use super::KeyedTable;
@@ -39,7 +39,7 @@ pub(super) struct TableSnapshot {
     entries: Vec<(String, SchemaRef, Box<dyn EntriesSnapshot>)>,
 }
 
-fn schema(fields: Vec<arrow::datatypes::Field>) -> SchemaRef {
+fn schema(fields: Vec<Field>) -> SchemaRef {
     let metadata = HashMap::from([(VERSION_KEY.to_owned(), VERSION.to_owned())]);
     Arc::new(Schema::new_with_metadata(fields, metadata))
 }
@@ -69,6 +69,19 @@ impl KeyedTable {
             entries: entries.collect(),
         })
     }
+}
+
+/// Bytes of a field in a schema, and of what a record batch says about its column and pads it with, or more.
+const FIELD_BYTES: usize = 768;
+
+/// Bytes of a field, those of its children included, beside the values.
+fn field_bytes(field: &Field) -> usize {
+    let metadata: usize = field.metadata().iter().map(|(key, value)| key.len() + value.len()).sum();
+    let children = match field.data_type() {
+        DataType::Struct(children) => children.iter().map(|child| field_bytes(child)).sum(),
+        _ => 0,
+    };
+    FIELD_BYTES + field.name().len() + metadata + children
 }
 
 fn count(pages: &[UsedPage]) -> usize {
@@ -147,7 +160,9 @@ impl StateSnapshot for TableSnapshot {
             })
             .sum();
         let writes = self.writes.as_ref().map_or(0, |_| rows * size_of::<i64>());
-        self.keys.bytes_bound(pages, rows) + columns + entries + writes
+        let schemas = self.entries.iter().map(|(_, schema, _)| schema).chain([&self.schema]);
+        let schemas: usize = schemas.flat_map(|schema| schema.fields()).map(|field| field_bytes(field)).sum();
+        self.keys.bytes_bound(pages, rows) + columns + entries + writes + schemas
     }
 
     fn sections(&self, group: KeyGroup) -> Result<Vec<Section>, CanonicalError> {

@@ -94,20 +94,15 @@ pub(super) fn sections(snapshots: &[Box<dyn StateSnapshot>]) -> Vec<Sections> {
         let groups = snapshot.key_groups();
         assert!(groups.is_sorted());
         let of_group = |key_group: &KeyGroup| {
-            let sections = snapshot.sections(*key_group).unwrap();
-            let bytes: usize = sections
-                .iter()
-                .flat_map(|section| section.batches())
-                .flat_map(|batch| batch.columns())
-                .map(|column| column.to_data().get_slice_memory_size().unwrap())
-                .sum();
-            assert!(snapshot.bytes_bound(*key_group) + 64 * sections.len() >= bytes);
-            Sections {
+            let sections = Sections {
                 key_group: *key_group,
                 format_version: FormatVersion::Asynchronous,
                 processing_time_deadline: snapshot.deadline(*key_group),
-                sections,
-            }
+                sections: snapshot.sections(*key_group).unwrap(),
+            };
+            let (bound, bytes) = (snapshot.bytes_bound(*key_group), sections.encode().unwrap().len());
+            assert!(bytes <= bound + bound / 8 + 4096, "{bytes} bytes, {bound} at most");
+            sections
         };
         groups.iter().map(of_group).collect()
     };
@@ -115,7 +110,7 @@ pub(super) fn sections(snapshots: &[Box<dyn StateSnapshot>]) -> Vec<Sections> {
 }
 
 /// What comes back from a savepoint.
-fn through_bytes(sections: &Sections) -> Sections {
+pub(super) fn through_bytes(sections: &Sections) -> Sections {
     let payload = sections.encode().unwrap();
     let container =
         Container::encode("uid/groups", sections.format_version, sections.processing_time_deadline, &payload).unwrap();

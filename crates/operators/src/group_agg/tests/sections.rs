@@ -9,12 +9,14 @@ use std::path::PathBuf;
 use arrow::array::{RecordBatch, UInt32Array};
 use arrow::datatypes::Schema;
 use proptest::prelude::*;
+use streamfusion_plan::types::TimeAttribute;
 use streamfusion_row::KeyGroup;
+use streamfusion_row::types::arrow_type;
 use streamfusion_state::RestoreError;
 use streamfusion_state::canonical::{Container, FormatVersion, Section, Sections};
 
 use super::properties::{case, value};
-use super::recovery::{Job, sections};
+use super::recovery::{Job, sections, through_bytes};
 use super::*;
 
 const OPERATOR: &str = "sums-per-channel/groups";
@@ -142,31 +144,37 @@ fn state_of_another_aggregate_is_refused_with_what_differs() {
     let cases = [
         (
             of(&[KEY], &[call("MAX", &[INT])]),
-            "column `call0.sum` of section `groups`: nothing where Int32 of SUM(Int32) is expected",
+            "column `call0.sum` of section `groups`: nothing where Int32 of SUM(INT) is expected",
         ),
         (
             of(&[KEY], &[call("$SUM0", &[INT])]),
-            "column `call0.sum` of section `groups`: Int32 of $SUM0(Int32) where Int32 of SUM(Int32) is expected",
+            "column `call0.sum` of section `groups`: Int32 of $SUM0(INT) where Int32 of SUM(INT) is expected",
         ),
         (
             of(&[KEY], &[AggCall { filter: Some(FILTER), ..call("SUM", &[INT]) }]),
-            "column `call0.sum` of section `groups`: Int32 of SUM(Int32) with FILTER where Int32 of SUM(Int32) is expected",
+            "column `call0.sum` of section `groups`: Int32 of SUM(INT) with FILTER where Int32 of SUM(INT) is expected",
         ),
         (
             of(&[KEY], &[call("SUM", &[DOUBLE])]),
-            "column `call0.sum` of section `groups`: Float64 of SUM(Float64) where Int32 of SUM(Int32) is expected",
+            "column `call0.sum` of section `groups`: Float64 of SUM(DOUBLE) where Int32 of SUM(INT) is expected",
         ),
         (
             of(&[KEY], &[call("SUM", &[INT]), call("AVG", &[INT])]),
-            "column `call1.sum` of section `groups`: Int64 of AVG(Int32) where nothing is expected",
+            "column `call1.sum` of section `groups`: Int64 of AVG(INT) where nothing is expected",
         ),
-        (of(&[KEY], &[]), "column `call0.sum` of section `groups`: nothing where Int32 of SUM(Int32) is expected"),
-        (of(&[INT], &[call("SUM", &[INT])]), "column `key` of section `groups`: Int32 where Int64 is expected"),
+        (of(&[KEY], &[]), "column `call0.sum` of section `groups`: nothing where Int32 of SUM(INT) is expected"),
+        (
+            of(&[INT], &[call("SUM", &[INT])]),
+            "column `key` of section `groups`: Int32 of INT where Int64 of BIGINT is expected",
+        ),
         (
             of(&[KEY, TEXT_KEY], &[call("SUM", &[INT])]),
-            "column `key` of section `groups`: Binary of Int64, Utf8 where Int64 is expected",
+            "column `key` of section `groups`: Binary of BIGINT, VARCHAR where Int64 of BIGINT is expected",
         ),
-        (of(&[], &[call("SUM", &[INT])]), "column `key` of section `groups`: nothing where Int64 is expected"),
+        (
+            of(&[], &[call("SUM", &[INT])]),
+            "column `key` of section `groups`: nothing where Int64 of BIGINT is expected",
+        ),
         (of(&[KEY], &[distinct("SUM")]), "section `distinct0` is unknown"),
     ];
     for (written, expected) in cases {
@@ -175,13 +183,75 @@ fn state_of_another_aggregate_is_refused_with_what_differs() {
     assert_eq!(
         refusal(&sum, &of(&[KEY], &[distinct("SUM")])),
         "column `call0.sum` of section `groups`: Int32 of \
-         SUM(Int32) where Int32 of SUM(DISTINCT Int32) is expected"
+         SUM(INT) where Int32 of SUM(DISTINCT INT) is expected"
     );
     let counts = |calls: &[AggCall]| of(&[KEY], calls);
     assert_eq!(
         refusal(&counts(&[distinct("COUNT")]), &retracting(counts(&[distinct("COUNT")]))),
-        "column `count0` of section `distinct0`: nothing where Int64 of call0 COUNT(DISTINCT Int32) is expected"
+        "column `count0` of section `distinct0`: nothing where Int64 is expected"
     );
+}
+
+#[test]
+fn state_of_another_type_is_refused_though_its_columns_are_alike() {
+    let attribute = TimeAttribute::Regular;
+    let pairs = [
+        (TypeKind::Timestamp { precision: 3, attribute }, TypeKind::TimestampLtz { precision: 3, attribute }),
+        (TypeKind::Timestamp { precision: 9, attribute }, TypeKind::Decimal { precision: 38, scale: 9 }),
+        (TypeKind::Timestamp { precision: 9, attribute }, TypeKind::Timestamp { precision: 6, attribute }),
+        (TypeKind::Integer, TypeKind::IntervalYearMonth),
+        (TypeKind::BigInt, TypeKind::IntervalDayTime),
+        (TypeKind::Char(3), TypeKind::VarChar(3)),
+    ];
+    // as the key, as one of two key columns, as an argument, as a retracted one
+    let places: [(&[usize], bool, bool); 4] =
+        [(&[0], false, false), (&[0, 1], false, false), (&[1], true, false), (&[1], true, true)];
+    for (one, other) in pairs.iter().flat_map(|(one, other)| [(one, other), (other, one)]) {
+        for (grouping, argument, retracts) in places {
+            let open = |kind: &TypeKind| {
+                let field = |kind: &TypeKind| Field { name: "f".to_owned(), ty: nullable(kind.clone()) };
+                let fields = [field(kind), field(&TypeKind::BigInt)];
+                let input = LogicalType { kind: TypeKind::Row(fields.into()), nullable: false };
+                let first = AggCall { args: vec![0], ty: nullable(kind.clone()), ..call("FIRST_VALUE", &[INT]) };
+                let spec = spec(grouping, if argument { vec![first] } else { Vec::new() });
+                let spec = if retracts { retracting(spec) } else { spec };
+                let context = StateContext { key_groups: KeyGroups::all(1), clock: StateClock::fixed(0) };
+                GroupAgg::try_new(&spec, &input, &context).unwrap()
+            };
+            let mut written = open(one);
+            let nulls = arrow::array::new_null_array(&arrow_type(&nullable(one.clone())).unwrap(), 1);
+            written.push(Batch::try_new(vec![nulls, Arc::new(Int64Array::from(vec![1]))], 1, None).unwrap()).unwrap();
+            let state = &sections(&[written.snapshot()])[0];
+            open(one).restore(state).unwrap();
+            let error = open(other).restore(state).unwrap_err();
+            assert!(matches!(error, RestoreError::Column { .. }), "{one:?} for {other:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn no_room_is_made_for_rows_that_cost_a_payload_nothing() {
+    let rows = u32::MAX as usize;
+    let metadata = [("streamfusion.version".to_owned(), "1".to_owned())].into();
+    let schema = Schema::new_with_metadata(vec![arrow::datatypes::Field::new("key", DataType::Null, true)], metadata);
+    let batch = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(arrow::array::NullArray::new(rows))]).unwrap();
+    let state = Sections {
+        key_group: KeyGroup(0),
+        format_version: FormatVersion::Asynchronous,
+        processing_time_deadline: None,
+        sections: vec![Section::try_new("groups", vec![batch]).unwrap()],
+    };
+    assert!(state.encode().unwrap().len() < 1024);
+    let state = through_bytes(&state);
+    let cases: [(&[usize], &str); 3] = [
+        (&[KEY], "column `key` of section `groups`: Null where Int64 of BIGINT is expected"),
+        (&[TEXT_KEY], "column `key` of section `groups`: Null where Binary of VARCHAR is expected"),
+        (&[], "section `groups`, row 1: a key for the second time"),
+    ];
+    for (grouping, expected) in cases {
+        let mut job = Job::open(&spec(grouping, Vec::new()), &StateClock::fixed(0), 1, 1);
+        assert_eq!(job.restore(&state).unwrap_err().to_string(), expected);
+    }
 }
 
 #[test]
