@@ -181,6 +181,9 @@ pub trait Entries: Debug + Send + 'static {
     /// Adds the entry at `position` to the index. False if there is an equal one, or it cannot be an entry.
     fn index(&mut self, position: u32) -> bool;
 
+    /// Completes the index when all entries that are restored were added to it, in any order.
+    fn indexed(&mut self) {}
+
     /// Takes the entry at `position` out of the index.
     fn unindex(&mut self, position: u32);
 
@@ -238,6 +241,9 @@ pub(crate) trait AnyEntries: Debug + Send {
     fn fields(&self, out: &mut Vec<Field>);
 
     fn snapshot(&mut self) -> Box<dyn EntriesSnapshot>;
+
+    /// Completes a restore, see [`Entries::indexed`].
+    fn restored(&mut self);
 
     /// Adds the entries of a batch. `rows` are the slots of the rows of the main section.
     fn restore(&mut self, columns: &mut SectionColumns<'_>, slots: &Slots, rows: &[u32]) -> Result<(), RestoreError>;
@@ -346,6 +352,10 @@ impl<N: Entries, C: Codec<N::Entry>> AnyEntries for StoredEntries<N, C> {
             writes: table.writes.as_mut().map(LastWrites::snapshot),
             format: Arc::clone(&self.format),
         })
+    }
+
+    fn restored(&mut self) {
+        self.entries.indexed();
     }
 
     fn restore(&mut self, columns: &mut SectionColumns<'_>, slots: &Slots, rows: &[u32]) -> Result<(), RestoreError> {

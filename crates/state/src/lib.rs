@@ -26,7 +26,7 @@ pub mod ttl;
 pub use column::{Column, ColumnId};
 pub use entries::{Entries, EntriesId, EntryTable};
 pub use keyed::{KeyGroups, KeyedState, RestoreError, StateClock, StateContext, StateSnapshot};
-pub use map::{MapEntry, MapHash, MapTable};
+pub use map::{MapCodec, MapEntry, MapHash, MapTable};
 pub use paged::Value;
 pub use rows::{RowLayout, Rows, RowsId};
 pub use slots::Slots;

@@ -3,11 +3,15 @@
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
+use arrow::array::ArrayRef;
+use arrow::datatypes::Field;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as TableEntry;
 
+use crate::canonical::Fault;
+use crate::codec::{Codec, SectionColumns};
 use crate::entries::{Entries, EntryTable};
-use crate::keyed::KeyGroups;
+use crate::keyed::{KeyGroups, RestoreError};
 use crate::paged::Value;
 use crate::slots::Slots;
 use crate::{StateError, mix};
@@ -32,17 +36,53 @@ pub struct MapEntry<K, V> {
     pub value: V,
 }
 
-impl<K: Value, V: Value> MapEntry<K, V> {
-    /// An entry as it is read back. Its slot enters the hash when it is indexed.
-    pub fn new(key: K, value: V) -> Self {
-        Self { hash: 0, key, value }
-    }
-}
-
 impl<K: Value, V: Value> Value for MapEntry<K, V> {
     #[inline]
     fn heap_bytes(&self) -> usize {
         self.key.heap_bytes() + self.value.heap_bytes()
+    }
+}
+
+/// How entries lie in columns: those of the key, then those of the value.
+#[derive(Debug)]
+pub struct MapCodec<CK, CV> {
+    /// Of the key.
+    pub key: CK,
+    /// Of the value.
+    pub value: CV,
+}
+
+impl<K: Value, V: Value, CK: Codec<K>, CV: Codec<V>> Codec<MapEntry<K, V>> for MapCodec<CK, CV> {
+    type Writer = (CK::Writer, CV::Writer);
+    type Reader = (CK::Reader, CV::Reader);
+
+    fn fields(&self, prefix: &str, out: &mut Vec<Field>) {
+        self.key.fields(prefix, out);
+        self.value.fields(prefix, out);
+    }
+
+    fn writer(&self, rows: usize) -> Self::Writer {
+        (self.key.writer(rows), self.value.writer(rows))
+    }
+
+    #[inline]
+    fn write(&self, writer: &mut Self::Writer, entry: &MapEntry<K, V>) {
+        self.key.write(&mut writer.0, &entry.key);
+        self.value.write(&mut writer.1, &entry.value);
+    }
+
+    fn finish(&self, writer: Self::Writer, out: &mut Vec<ArrayRef>) -> Result<(), Fault> {
+        self.key.finish(writer.0, out)?;
+        self.value.finish(writer.1, out)
+    }
+
+    fn reader(&self, prefix: &str, columns: &mut SectionColumns<'_>) -> Result<Self::Reader, RestoreError> {
+        Ok((self.key.reader(prefix, columns)?, self.value.reader(prefix, columns)?))
+    }
+
+    fn read(&self, reader: &Self::Reader, row: usize) -> Result<MapEntry<K, V>, &'static str> {
+        // the slot enters the hash when the entry is indexed
+        Ok(MapEntry { hash: 0, key: self.key.read(&reader.0, row)?, value: self.value.read(&reader.1, row)? })
     }
 }
 
@@ -70,9 +110,11 @@ fn place(entry: &(u32, u32)) -> u64 {
 }
 
 impl<K: Value, V: Value, H: MapHash<K>> MapTable<K, V, H> {
-    /// An empty table. New entries have the value `fresh`; `no_key` stands where there is no entry.
-    pub fn new(groups: KeyGroups, no_key: K, fresh: V) -> Self {
-        let empty = MapEntry { hash: 0, key: no_key, value: fresh.clone() };
+    /// An empty table. New entries have the value `fresh`; `nothing` stands where there is no entry, often: it should have
+    /// nothing on the heap.
+    pub fn new(groups: KeyGroups, nothing: (K, V), fresh: V) -> Self {
+        let (key, value) = nothing;
+        let empty = MapEntry { hash: 0, key, value };
         Self { index: HashTable::new(), entries: EntryTable::new(groups, empty), fresh, equality: PhantomData }
     }
 
@@ -206,7 +248,7 @@ mod tests {
         fn entries_follow_a_sorted_map(steps in prop::collection::vec((0_u64..5, 0_u64..20, 0_u8..8), 0..600)) {
             let mut slots = Slots::new(KeyGroups::all(2));
             let mut keys = FixedKeyIndex::new();
-            let mut table: MapTable<u64, i64, Colliding> = MapTable::new(KeyGroups::all(2), 0, 0);
+            let mut table: MapTable<u64, i64, Colliding> = MapTable::new(KeyGroups::all(2), (0, 0), 0);
             let mut model: BTreeMap<(u32, u64), i64> = BTreeMap::new();
             for (key, entry, step) in steps {
                 let slot = keys.find_or_add(&mut slots, key).map_err(fail)?.slot;

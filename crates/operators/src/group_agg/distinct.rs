@@ -14,7 +14,7 @@ use arrow::buffer::{BooleanBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field};
 use streamfusion_state::canonical::Fault;
 use streamfusion_state::codec::{Codec, Leaf, Mapped, Required, SectionColumns};
-use streamfusion_state::{Entries, EntriesId, KeyedTable, MapEntry, MapHash, MapTable, RestoreError, Value, mix};
+use streamfusion_state::{Entries, EntriesId, KeyedTable, MapCodec, MapHash, MapTable, RestoreError, Value, mix};
 
 use super::native::{Input, Native};
 use super::rows::{ACCUMULATE, EMPTY, RETRACT, Rows};
@@ -152,20 +152,20 @@ pub(super) struct Seen<K> {
 impl<K: DistinctKey> Seen<K> {
     /// Registers the table.
     pub(super) fn boxed(shared: &Shared, table: &mut KeyedTable) -> Box<dyn Distinct> {
-        let columns = (Required::<K>::new("value", shared.ty.clone()), Required::new("seen", DataType::UInt64));
-        let calls = shared.calls;
-        let codec = Mapped::new(columns, parts::<K, u64>, move |(key, seen)| {
-            // a value that no call has seen is not there
-            let known = seen != 0 && seen.checked_shr(u32::try_from(calls).unwrap_or(u32::MAX)).unwrap_or(0) == 0;
-            if known { Ok(MapEntry::new(key, seen)) } else { Err("a value seen by calls that are not there") }
-        });
-        let entries = MapTable::new(table.key_groups(), K::nothing(), 0);
+        let calls = u32::try_from(shared.calls).unwrap_or(u32::MAX);
+        let seen = Mapped::new(
+            Required::new("seen", DataType::UInt64),
+            |seen: &u64| *seen,
+            move |seen: u64| {
+                // a value that no call has seen is not there
+                let known = seen != 0 && seen.checked_shr(calls).unwrap_or(0) == 0;
+                if known { Ok(seen) } else { Err("a value seen by calls that are not there") }
+            },
+        );
+        let codec = MapCodec { key: Required::<K>::new("value", shared.ty.clone()), value: seen };
+        let entries = MapTable::new(table.key_groups(), (K::nothing(), 0), 0);
         Box::new(Self { seen: table.add_entries(&shared.name, Some(shared.definition.clone()), codec, entries) })
     }
-}
-
-fn parts<K: Clone, V: Clone>(entry: &MapEntry<K, V>) -> (K, V) {
-    (entry.key.clone(), entry.value.clone())
 }
 
 impl<K: DistinctKey> Distinct for Seen<K> {
@@ -213,6 +213,9 @@ impl<K: DistinctKey> Distinct for Seen<K> {
 
 /// One count per call. Counts may be negative.
 pub(super) trait Counts: Value {
+    /// What stands where nothing is counted.
+    fn nothing() -> Self;
+
     /// All 0, for so many calls.
     fn zero(calls: usize) -> Self;
 
@@ -226,6 +229,10 @@ pub(super) trait Counts: Value {
 }
 
 impl Counts for i64 {
+    fn nothing() -> Self {
+        0
+    }
+
     fn zero(_calls: usize) -> Self {
         0
     }
@@ -256,6 +263,10 @@ impl Value for ManyCounts {
 }
 
 impl Counts for ManyCounts {
+    fn nothing() -> Self {
+        Self(Box::default())
+    }
+
     fn zero(calls: usize) -> Self {
         Self(vec![0; calls].into())
     }
@@ -332,9 +343,10 @@ pub(super) struct Counted<K, C> {
 impl<K: DistinctKey, C: Counts> Counted<K, C> {
     /// Registers the table.
     pub(super) fn boxed(shared: &Shared, table: &mut KeyedTable) -> Box<dyn Distinct> {
-        let columns = (Required::<K>::new("value", shared.ty.clone()), CountColumns { calls: shared.calls });
-        let codec = Mapped::new(columns, parts::<K, C>, |(key, counts)| Ok(MapEntry::new(key, counts)));
-        let entries = MapTable::new(table.key_groups(), K::nothing(), C::zero(shared.calls));
+        let key = Required::<K>::new("value", shared.ty.clone());
+        let codec = MapCodec { key, value: CountColumns { calls: shared.calls } };
+        let nothing = (K::nothing(), C::nothing());
+        let entries = MapTable::new(table.key_groups(), nothing, C::zero(shared.calls));
         Box::new(Self { counts: table.add_entries(&shared.name, Some(shared.definition.clone()), codec, entries) })
     }
 }

@@ -18,6 +18,7 @@ use streamfusion_state::{Entries, EntryTable, KeyedTable, StateError, Value as S
 
 use super::fold::{EntryFunction, Function, Place};
 use super::native::Input;
+use super::slot_maps::{SlotMaps, map_bytes};
 use super::value::Value;
 
 /// Which end is asked for.
@@ -99,7 +100,7 @@ impl<V: Value> Stored for Current<V> {
 pub(super) struct SortedCounts<V: Value> {
     counts: EntryTable<(V, i64)>,
     /// Per slot: positions by value.
-    sorted: Vec<BTreeMap<V::Key, u32>>,
+    sorted: SlotMaps<BTreeMap<V::Key, u32>>,
 }
 
 impl<V: Value> Entries for SortedCounts<V> {
@@ -116,37 +117,30 @@ impl<V: Value> Entries for SortedCounts<V> {
     fn index(&mut self, position: u32) -> bool {
         let (value, count) = self.counts.get(position);
         let (key, count) = (value.key(), *count);
-        let sorted = of_slot(&mut self.sorted, self.counts.slot(position));
+        let sorted = self.sorted.filled(self.counts.slot(position));
         count != 0 && sorted.insert(key, position).is_none()
     }
 
     fn unindex(&mut self, position: u32) {
         let key = self.counts.get(position).0.key();
-        of_slot(&mut self.sorted, self.counts.slot(position)).remove(&key);
+        let slot = self.counts.slot(position);
+        let sorted = self.sorted.of(slot);
+        sorted.remove(&key);
+        if sorted.is_empty() {
+            self.sorted.empty(slot);
+        }
     }
 
     fn index_bytes(&self) -> usize {
-        self.sorted.capacity() * size_of::<BTreeMap<V::Key, u32>>()
-            + self.counts.len() * NODE_SLACK * (size_of::<V::Key>() + size_of::<u32>())
+        self.sorted.bytes() + map_bytes::<V::Key, u32>(self.sorted.len(), self.counts.len())
     }
-}
-
-/// How much of the room in the nodes of a sorted map is not used: less than half.
-pub(super) const NODE_SLACK: usize = 2;
-
-/// What is kept for a slot.
-pub(super) fn of_slot<M: Default>(by_slot: &mut Vec<M>, slot: u32) -> &mut M {
-    if slot as usize >= by_slot.len() {
-        by_slot.resize_with(slot as usize + 1, M::default);
-    }
-    &mut by_slot[slot as usize]
 }
 
 impl<V: Value> SortedCounts<V> {
     /// Adds `change` to the count of `value` and returns it; a count of 0 is not kept.
     fn count(place: Place<'_, Self>, value: <V::Input as Input>::Item<'_>, change: i64) -> Result<i64, StateError> {
         let Place { entries, slots, slot } = place;
-        let Some(position) = V::find(of_slot(&mut entries.sorted, slot), value).copied() else {
+        let Some(position) = V::find(entries.sorted.of(slot), value).copied() else {
             let position = entries.counts.add(slots, slot, (V::own(value), change))?;
             entries.index(position);
             return Ok(change);
@@ -165,7 +159,7 @@ impl<V: Value> SortedCounts<V> {
     /// The least or greatest value of a slot.
     fn best(&mut self, slot: u32, extremum: Extremum) -> Option<V> {
         loop {
-            let sorted = of_slot(&mut self.sorted, slot);
+            let sorted = self.sorted.of(slot);
             let best = match extremum {
                 Extremum::Min => sorted.first_key_value(),
                 Extremum::Max => sorted.last_key_value(),
@@ -189,7 +183,10 @@ impl<V: Value> EntryFunction for RetractExtremum<V> {
     fn codec(&self, output: &DataType) -> impl Codec<Current<V>> {
         let columns = (Nullable::new("value", output.clone()), Required::new("positive", DataType::Int64));
         let parts = |current: &Current<V>| (current.value.clone(), current.positive);
-        Mapped::new(columns, parts, |(value, positive)| Ok(Current { value, positive }))
+        Mapped::new(columns, parts, |(value, positive)| match value {
+            None if positive > 0 => Err("values that count, of which none is the current one"),
+            value => Ok(Current { value, positive }),
+        })
     }
 
     fn entry_codec(&self, output: &DataType) -> impl Codec<(V, i64)> {
@@ -197,7 +194,7 @@ impl<V: Value> EntryFunction for RetractExtremum<V> {
     }
 
     fn entries(&self, table: &KeyedTable) -> SortedCounts<V> {
-        SortedCounts { counts: EntryTable::new(table.key_groups(), (V::nothing(), 0)), sorted: Vec::new() }
+        SortedCounts { counts: EntryTable::new(table.key_groups(), (V::nothing(), 0)), sorted: SlotMaps::default() }
     }
 
     fn create(&self) -> Current<V> {

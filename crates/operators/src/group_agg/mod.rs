@@ -18,6 +18,7 @@ mod number;
 mod output;
 mod position;
 mod rows;
+mod slot_maps;
 mod sum;
 mod support;
 #[cfg(test)]

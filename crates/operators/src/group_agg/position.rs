@@ -14,9 +14,9 @@ use arrow::datatypes::DataType;
 use streamfusion_state::codec::{Codec, Nullable, Required};
 use streamfusion_state::{Entries, EntryTable, KeyedTable, StateError};
 
-use super::extremum::{NODE_SLACK, of_slot};
 use super::fold::{EntryFunction, Function, Place};
 use super::native::Input;
+use super::slot_maps::{SlotMaps, map_bytes};
 use super::value::Value;
 
 /// Which value is asked for.
@@ -75,7 +75,11 @@ pub(super) struct Arrivals<V: Value> {
     /// A number that says when the value came, and the value.
     values: EntryTable<(u64, V)>,
     /// Per slot.
-    orders: Vec<Orders<V>>,
+    orders: SlotMaps<Orders<V>>,
+    /// How many values there are, equal ones counted once per slot.
+    distinct: usize,
+    /// Slots whose equal values came out of order, while they are restored.
+    unsorted: Vec<u32>,
 }
 
 /// Positions of values of one group.
@@ -106,33 +110,57 @@ impl<V: Value> Entries for Arrivals<V> {
     fn index(&mut self, position: u32) -> bool {
         let values = &self.values;
         let (order, value) = values.get(position);
-        let orders = of_slot(&mut self.orders, values.slot(position));
+        let slot = values.slot(position);
+        let orders = self.orders.filled(slot);
         let alike = orders.by_value.entry(value.key()).or_default();
-        let place = alike.partition_point(|other| values.get(*other).0 < *order);
-        alike.insert(place, position);
+        self.distinct += usize::from(alike.is_empty());
+        if alike.back().is_some_and(|last| values.get(*last).0 > *order) && self.unsorted.last() != Some(&slot) {
+            self.unsorted.push(slot);
+        }
+        alike.push_back(position);
         // later values have greater numbers
         *order <= LAST_ORDER && orders.by_order.insert(*order, position).is_none()
+    }
+
+    fn indexed(&mut self) {
+        self.unsorted.sort_unstable();
+        self.unsorted.dedup();
+        for slot in std::mem::take(&mut self.unsorted) {
+            for alike in self.orders.of(slot).by_value.values_mut() {
+                alike.make_contiguous().sort_unstable_by_key(|position| self.values.get(*position).0);
+            }
+        }
     }
 
     fn unindex(&mut self, position: u32) {
         let values = &self.values;
         let (order, value) = values.get(position);
-        let orders = of_slot(&mut self.orders, values.slot(position));
+        let slot = values.slot(position);
+        let orders = self.orders.of(slot);
         orders.by_order.remove(order);
         let key = value.key();
         if let Some(alike) = orders.by_value.get_mut(&key) {
             alike.remove(alike.partition_point(|other| values.get(*other).0 < *order));
             if alike.is_empty() {
                 orders.by_value.remove(&key);
+                self.distinct -= 1;
             }
+        }
+        if orders.by_order.is_empty() {
+            self.orders.empty(slot);
         }
     }
 
     fn index_bytes(&self) -> usize {
-        let entry = size_of::<V::Key>() + size_of::<VecDeque<u32>>() + size_of::<(u64, u32)>() + 4 * size_of::<u32>();
-        self.orders.capacity() * size_of::<Orders<V>>() + self.values.len() * NODE_SLACK * entry
+        let (slots, values) = (self.orders.len(), self.values.len());
+        let queues = self.distinct * SMALLEST_QUEUE + 2 * values * size_of::<u32>();
+        let nodes = map_bytes::<V::Key, VecDeque<u32>>(slots, self.distinct) + map_bytes::<u64, u32>(slots, values);
+        self.orders.bytes() + queues + nodes
     }
 }
+
+/// Bytes of a queue of one value on the heap.
+const SMALLEST_QUEUE: usize = 32;
 
 /// The greatest order that is read back: what comes after it never reaches the end of the numbers.
 const LAST_ORDER: u64 = u64::MAX / 2;
@@ -152,7 +180,12 @@ impl<V: Value> EntryFunction for RetractPosition<V> {
     }
 
     fn entries(&self, table: &KeyedTable) -> Arrivals<V> {
-        Arrivals { values: EntryTable::new(table.key_groups(), (0, V::nothing())), orders: Vec::new() }
+        Arrivals {
+            values: EntryTable::new(table.key_groups(), (0, V::nothing())),
+            orders: SlotMaps::default(),
+            distinct: 0,
+            unsorted: Vec::new(),
+        }
     }
 
     fn create(&self) -> Option<V> {
@@ -167,15 +200,16 @@ impl<V: Value> EntryFunction for RetractPosition<V> {
     ) -> Result<(), StateError> {
         let Place { entries, slots, slot } = place;
         let owned = V::own(value);
-        let last = of_slot(&mut entries.orders, slot).by_order.last_key_value();
+        let last = entries.orders.of(slot).by_order.last_key_value();
         let order = last.map_or(0, |(order, _)| order + 1);
         let position = entries.values.add(slots, slot, (order, owned.clone()))?;
-        let orders = of_slot(&mut entries.orders, slot);
+        let orders = entries.orders.filled(slot);
         orders.by_order.insert(order, position);
         match V::find(&mut orders.by_value, value) {
             Some(alike) => alike.push_back(position),
             None => {
                 orders.by_value.insert(owned.key(), VecDeque::from([position]));
+                entries.distinct += 1;
             }
         }
         if self.position == Position::Last || current.is_none() {
@@ -191,13 +225,13 @@ impl<V: Value> EntryFunction for RetractPosition<V> {
         value: <V::Input as Input>::Item<'_>,
     ) -> Result<(), StateError> {
         let Place { entries, slot, .. } = place;
-        let orders = of_slot(&mut entries.orders, slot);
+        let orders = entries.orders.of(slot);
         let Some(earliest) = V::find(&mut orders.by_value, value).and_then(|alike| alike.front().copied()) else {
             return Ok(());
         };
         entries.remove(earliest);
         if current.as_ref().is_some_and(|current| V::compare(value, current).is_eq()) {
-            let orders = of_slot(&mut entries.orders, slot);
+            let orders = entries.orders.of(slot);
             let next = match self.position {
                 Position::First => orders.by_order.first_key_value(),
                 Position::Last => orders.by_order.last_key_value(),

@@ -46,6 +46,7 @@ impl KeyedTable {
         for entries in &mut self.entries {
             let section = find(sections, entries.name())?;
             for_each_batch(section, |columns| entries.restore(columns, &self.slots, &slots))?;
+            entries.restored();
         }
         Ok(())
     }

@@ -250,3 +250,48 @@ fn bytes_count_text_and_what_snapshots_keep_alive() {
     let after = push(&mut operator, "c");
     assert!(after <= first + 4096, "{after}, and {first} at first");
 }
+
+#[test]
+fn equal_values_come_back_in_the_order_in_which_they_came() {
+    let value = |kind: &str, double: f64| {
+        row(kind, &[(KEY, Datum::Long(1)), (INT, Datum::Int(7)), (DOUBLE, Datum::Double(double))])
+    };
+    let spec = retracting(spec(&[KEY], vec![call("FIRST_VALUE", &[INT]), call("LAST_VALUE", &[DOUBLE])]));
+    let (mut job, mut out) = (Job::open(&spec, &StateClock::fixed(0), 1, 128), Vec::new());
+    // those that come after a retraction lie in front of those before it
+    let old: Vec<Row> = (0..300).map(|i| value("+I", f64::from(i % 3))).collect();
+    let retracted: Vec<Row> = (0..150).map(|i| value("-U", f64::from(i % 3))).collect();
+    let new: Vec<Row> = (0..150).map(|i| value("+I", f64::from(i % 2))).collect();
+    job.push(&[&old[..], &retracted, &new].concat(), &[300, 150, 150], &mut out);
+    let snapshots = job.snapshot();
+    let mut restored = job.restored(&snapshots, 1);
+    // to the last one
+    let rest: Vec<Row> = (0..299).map(|i| value("-U", f64::from(if i < 150 { i % 3 } else { i % 2 }))).collect();
+    let (mut expected, mut found) = (Vec::new(), Vec::new());
+    job.push(&rest, &[], &mut expected);
+    restored.push(&rest, &[], &mut found);
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn bytes_count_the_nodes_of_sorted_maps() {
+    const KEYS: usize = 1000;
+    let bytes = |calls: Vec<AggCall>, kinds: &[&str]| {
+        let mut operator = open(&retracting(spec(&[KEY], calls)));
+        for kind in kinds {
+            let rows = (0..KEYS).map(|key| row(kind, &[(KEY, Datum::Long(key as i64)), (INT, Datum::Int(1))]));
+            operator.push(batch(&rows.collect::<Vec<_>>())).unwrap();
+            drain(&mut operator, &mut Vec::new());
+        }
+        operator.bytes()
+    };
+    // a node has room for eleven entries and a header
+    let (number, order) = (size_of::<i32>() + size_of::<u32>(), size_of::<u64>() + size_of::<u32>());
+    let (by_number, by_order) = (11 * number + 16, 11 * order + 16);
+    for (name, nodes) in [("MIN", by_number), ("FIRST_VALUE", by_order + 11 * (size_of::<i32>() + 32) + 16 + 32)] {
+        let filled = bytes(vec![call(name, &[INT])], &["+I"]);
+        let emptied = bytes(vec![call(name, &[INT])], &["+I", "-D"]);
+        assert!(filled - emptied >= KEYS * nodes - KEYS * 8, "{name}: {filled} bytes, {emptied} without keys");
+        assert!(filled - emptied <= KEYS * nodes + KEYS * 64, "{name}: {filled} bytes, {emptied} without keys");
+    }
+}

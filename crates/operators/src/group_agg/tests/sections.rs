@@ -283,6 +283,18 @@ fn sections_of_another_key_group_or_version_are_refused() {
     assert_eq!(restore(&newer, 0, 127).to_string(), "section `groups` has the version 2 where 1 is expected");
 }
 
+#[test]
+fn an_extremum_without_its_value_is_refused() {
+    let spec = retracting(spec(&[KEY], vec![call("MIN", &[INT])]));
+    let snapshots = half_way(&spec, &mut Vec::new()).snapshot();
+    let mut state = sections(&snapshots).swap_remove(0);
+    let place = state.sections.iter().position(|section| section.name() == "groups").unwrap();
+    let column = state.sections[place].schema().index_of("call0.value").unwrap();
+    state.sections[place] = damaged(&state.sections[place], column, &Damage::Nulls);
+    let error = Job::open(&spec, &StateClock::fixed(0), 1, 1).restore(&state).unwrap_err().to_string();
+    assert_eq!(error, "section `groups`, row 0: values that count, of which none is the current one");
+}
+
 /// What becomes of a section: a column is dropped, gets another's name, NULLs, or any values of its type.
 #[derive(Debug, Clone)]
 enum Damage {
