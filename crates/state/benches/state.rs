@@ -1,7 +1,8 @@
 //! What do snapshots of keyed state cost, on the task thread and on the thread that encodes them?
 //!
 //! A table of BIGINT keys with a record count and three accumulators (COUNT, SUM, MAX). `snapshot_token` is what a
-//! checkpoint takes of the task thread, from a table without any snapshot in flight. `encode_group` makes the container of one
+//! checkpoint takes of the task thread, from a table without any snapshot in flight; `snapshot_text_keys` is what the keys add to it if
+//! they are texts. `encode_group` makes the container of one
 //! key group of 78,125 keys (10 M keys in 128 groups) out of a snapshot, `decode_group` a table out of the container.
 //! `write_during_snapshot` folds random keys in batches of 4,096 rows: `without` any snapshot, and `with` one that was just
 //! taken and is held throughout; the rows since the snapshot are in the name.
@@ -15,8 +16,9 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use streamfusion_row::KeyGroup;
 use streamfusion_state::canonical::{Container, FormatVersion, Sections};
 use streamfusion_state::codec::{Nullable, Required};
+use streamfusion_state::index::BytesKeyIndex;
 use streamfusion_state::{
-    BatchKeys, ColumnId, KeyGroups, KeyLayout, KeyedTable, StateClock, StateContext, StateSnapshot, Touched,
+    BatchKeys, ColumnId, KeyGroups, KeyLayout, KeyedTable, Slots, StateClock, StateContext, StateSnapshot, Touched,
 };
 
 const ROWS: u64 = 4096;
@@ -146,6 +148,38 @@ fn snapshot_token(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// What of it the keys take if they are texts of 100 bytes: the other columns are as above.
+fn snapshot_text_keys(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("state/snapshot_text_keys");
+    group.sample_size(10).warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_secs(1));
+    for keys in [1_000_000_u32, 10_000_000] {
+        let mut filled = None;
+        group.bench_function(BenchmarkId::from_parameter(millions(keys.into())), |bencher| {
+            let index = filled.get_or_insert_with(|| {
+                let (mut slots, mut index) = (Slots::new(KeyGroups::all(128)), BytesKeyIndex::new());
+                let mut key = [0; 100];
+                for number in 0..keys {
+                    key[..4].copy_from_slice(&number.to_le_bytes());
+                    index.find_or_add(&mut slots, &key, number.wrapping_mul(0x9E37_79B9)).unwrap();
+                }
+                index
+            });
+            bencher.iter_custom(|iterations| {
+                let mut taken = Duration::ZERO;
+                for _ in 0..iterations {
+                    let start = Instant::now();
+                    let snapshot = index.snapshot();
+                    taken += start.elapsed();
+                    drop(snapshot);
+                    (0..200).for_each(|_| index.maintain(2048));
+                }
+                taken
+            });
+        });
+    }
+    group.finish();
+}
+
 fn payload(snapshot: &dyn StateSnapshot, group: KeyGroup) -> Vec<u8> {
     let sections = Sections {
         key_group: group,
@@ -219,5 +253,5 @@ fn write_during_snapshot(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, snapshot_token, encode_and_decode, write_during_snapshot);
+criterion_group!(benches, snapshot_token, snapshot_text_keys, encode_and_decode, write_during_snapshot);
 criterion_main!(benches);

@@ -9,11 +9,11 @@
 //! column. [`canonical`] is the form in which the state of a key group lies in a savepoint.
 #![forbid(unsafe_code)]
 
-pub mod arena;
 pub mod canonical;
 pub mod codec;
 pub mod column;
 pub mod entries;
+mod heap;
 pub mod index;
 pub mod keyed;
 pub mod map;

@@ -4,7 +4,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use super::Found;
-use crate::arena::{ArenaSnapshot, ByteArena, ByteSpan};
+use crate::heap::{ByteHeap, HeapSnapshot, LARGEST_CHUNK, OWNER_BYTES, Owner, Span};
 use crate::paged::{PagedSnapshot, PagedVec, Value};
 use crate::slots::Slots;
 use crate::{StateError, mix};
@@ -13,10 +13,29 @@ use crate::{StateError, mix};
 #[derive(Debug, Clone, Copy, Default)]
 struct Key {
     hash: u32,
-    bytes: ByteSpan,
+    span: Span,
 }
 
 impl Value for Key {}
+
+impl Owner for Key {
+    fn span(&self) -> Span {
+        self.span
+    }
+
+    fn move_to(&mut self, span: Span) {
+        self.span = span;
+    }
+}
+
+/// Bytes in front of a key in the heap, behind its slot: how long it is.
+const LENGTH_BYTES: usize = size_of::<u32>();
+
+/// How long what is stored of a key is, by its first bytes.
+fn stored_bytes(stored: &[u8]) -> usize {
+    // a length beyond the chunk is refused
+    stored.first_chunk().map_or(usize::MAX, |length| LENGTH_BYTES.saturating_add(u32::from_le_bytes(*length) as usize))
+}
 
 /// Keys by their bytes; the caller passes Flink's hash of them, computed once per row.
 #[derive(Debug)]
@@ -24,12 +43,14 @@ pub struct BytesKeyIndex {
     /// Flink's hash and the slot: most of what differs is told apart without looking at bytes.
     table: HashTable<(u32, u32)>,
     keys: PagedVec<Key>,
-    arena: ByteArena,
+    heap: ByteHeap,
+    /// Bytes of keys that were removed since chunks were cleaned.
+    removed: usize,
 }
 
 impl Default for BytesKeyIndex {
     fn default() -> Self {
-        Self { table: HashTable::new(), keys: PagedVec::new(Key::default()), arena: ByteArena::new() }
+        Self { table: HashTable::new(), keys: PagedVec::new(Key::default()), heap: ByteHeap::default(), removed: 0 }
     }
 }
 
@@ -42,13 +63,16 @@ impl BytesKeyIndex {
     /// The slot of the key `bytes` with Flink's hash `hash`; the key is added if it is new.
     #[inline]
     pub fn find_or_add(&mut self, slots: &mut Slots, bytes: &[u8], hash: u32) -> Result<Found, StateError> {
-        let (keys, arena) = (&mut self.keys, &mut self.arena);
-        let same = |entry: &(u32, u32)| entry.0 == hash && arena.get(keys.get(entry.1).bytes) == bytes;
+        let (keys, heap) = (&mut self.keys, &mut self.heap);
+        let same = |entry: &(u32, u32)| entry.0 == hash && stored(heap, keys.get(entry.1).span) == bytes;
         match self.table.entry(mix(u64::from(hash)), same, |entry| mix(u64::from(entry.0))) {
             Entry::Occupied(entry) => Ok(Found { slot: entry.get().1, added: false }),
             Entry::Vacant(vacant) => {
                 let slot = slots.acquire_for(hash.cast_signed())?;
-                *keys.get_mut(slot) = Key { hash, bytes: arena.push(bytes)? };
+                let full = StateError::Full { what: "bytes in one key", limit: u64::from(u32::MAX) };
+                let length = u32::try_from(bytes.len()).map_err(|_| full)?;
+                let span = heap.push(slot, [&length.to_le_bytes(), bytes])?;
+                *keys.get_mut(slot) = Key { hash, span };
                 vacant.insert((hash, slot));
                 Ok(Found { slot, added: true })
             }
@@ -61,22 +85,19 @@ impl BytesKeyIndex {
     }
 
     /// Forgets the key of `slot`, which must be in use.
-    pub fn remove(&mut self, slots: &mut Slots, slot: u32) -> Result<(), StateError> {
-        let key = *self.keys.get(slot);
+    pub fn remove(&mut self, slots: &mut Slots, slot: u32) {
+        let key = std::mem::take(self.keys.get_mut(slot));
         if let Ok(entry) = self.table.find_entry(mix(u64::from(key.hash)), |entry| entry.1 == slot) {
             entry.remove();
         }
         slots.release(slot);
-        self.arena.discard(key.bytes);
-        if self.arena.wasteful() {
-            self.compact()?;
-        }
-        Ok(())
+        self.heap.discard(key.span);
+        self.removed += key.span.string_bytes();
     }
 
     /// The bytes of the key of `slot`, which must be in use.
     pub fn key(&self, slot: u32) -> &[u8] {
-        self.arena.get(self.keys.get(slot).bytes)
+        stored(&self.heap, self.keys.get(slot).span)
     }
 
     /// The number of keys.
@@ -91,47 +112,48 @@ impl BytesKeyIndex {
 
     /// The keys as they are now.
     pub fn snapshot(&mut self) -> BytesKeys {
-        BytesKeys { keys: self.keys.snapshot(), arena: self.arena.snapshot() }
+        BytesKeys { keys: self.keys.snapshot(), heap: self.heap.snapshot() }
     }
 
-    /// See [`PagedVec::maintain`].
+    /// Takes back what snapshots do not need any more, and cleans up behind keys that were removed.
     pub fn maintain(&mut self, pages: usize) {
         self.keys.maintain(pages);
+        self.heap.maintain();
+        // cleaning frees at least half of what it looks at
+        let budget = LARGEST_CHUNK + 2 * std::mem::take(&mut self.removed);
+        // if that fails, keys stay where they are
+        let _ = self.heap.clean(&mut self.keys, stored_bytes, budget);
     }
 
     /// Bytes taken.
     pub fn bytes(&self) -> usize {
-        self.table.allocation_size() + self.keys.bytes() + self.arena.bytes()
+        self.table.allocation_size() + self.keys.bytes() + self.heap.bytes()
     }
+}
 
-    fn compact(&mut self) -> Result<(), StateError> {
-        let mut arena = ByteArena::new();
-        for (_, slot) in &self.table {
-            let key = self.keys.get_mut(*slot);
-            key.bytes = arena.push(self.arena.get(key.bytes))?;
-        }
-        self.arena = arena;
-        Ok(())
-    }
+/// The key at a span in use.
+#[inline]
+fn stored(heap: &ByteHeap, span: Span) -> &[u8] {
+    heap.get(span).get(OWNER_BYTES + LENGTH_BYTES..).unwrap_or_default()
 }
 
 /// The keys of a [`BytesKeyIndex`] at one moment.
 #[derive(Debug)]
 pub struct BytesKeys {
     keys: PagedSnapshot<Key>,
-    arena: ArenaSnapshot,
+    heap: HeapSnapshot,
 }
 
 impl BytesKeys {
     /// The bytes of the key of a slot that was in use.
     #[inline]
     pub fn key(&self, slot: u32) -> &[u8] {
-        self.arena.get(self.keys.get(slot).bytes)
+        self.heap.get(self.keys.get(slot).span).and_then(|stored| stored.get(LENGTH_BYTES..)).unwrap_or_default()
     }
 
     /// How many they are.
     #[inline]
     pub fn key_len(&self, slot: u32) -> usize {
-        self.keys.get(slot).bytes.len()
+        self.keys.get(slot).span.string_bytes().saturating_sub(LENGTH_BYTES)
     }
 }

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Decimal128Type, Field};
 
-use super::heap::{HeapSnapshot, Span};
 use super::layout::RowLayout;
 use super::{Rows, gather};
 use crate::canonical::Fault;
 use crate::codec::{SectionColumns, with_definition};
 use crate::column::{AnyColumn, ColumnSnapshot, field_bytes, for_each_used};
+use crate::heap::{HeapSnapshot, Span};
 use crate::keyed::RestoreError;
 use crate::paged::PagedSnapshot;
 use crate::slots::UsedPage;
@@ -128,7 +128,7 @@ impl ColumnSnapshot for Snapshot {
 
     fn bytes_bound(&self, pages: &[UsedPage], rows: usize) -> usize {
         let mut bytes = self.layout.types().map(field_bytes).sum::<usize>() * rows;
-        for_each_used(&self.spans, pages, |span| bytes += span.row_bytes());
+        for_each_used(&self.spans, pages, |span| bytes += span.string_bytes());
         bytes
     }
 }

@@ -1,6 +1,6 @@
 //! Whole rows by slot: what an operator keeps that hands rows on as they came.
 //!
-//! A row is packed into one run of bytes ([`layout`](RowLayout)), and rows lie one behind the other in chunks ([`heap`]), in the
+//! A row is packed into one run of bytes ([`layout`](RowLayout)), and rows lie one behind the other in chunks (`heap`), in the
 //! order in which they were stored. Under a slot lies where its row is. So a row costs two cache misses however many
 //! columns it has, storing rows is writing ahead, and a page that a snapshot shares is copied without looking at a row.
 //! Rows go in and come out by column, many at once; nothing is decoded one by one.
@@ -12,7 +12,6 @@
 
 mod column;
 mod gather;
-mod heap;
 mod layout;
 mod pack;
 #[cfg(test)]
@@ -24,10 +23,10 @@ use arrow::array::ArrayRef;
 use arrow::buffer::BooleanBuffer;
 
 use crate::StateError;
+use crate::heap::{ByteHeap, LARGEST_CHUNK, OWNER_BYTES, Span};
 use crate::paged::PagedVec;
 
 pub(crate) use self::column::StoredRows;
-use self::heap::{LARGEST_CHUNK, OWNER_BYTES, RowHeap, Span};
 pub use self::layout::RowLayout;
 use self::pack::Packed;
 
@@ -42,7 +41,7 @@ pub struct RowsId {
 pub struct Rows {
     layout: Arc<RowLayout>,
     spans: PagedVec<Span>,
-    heap: RowHeap,
+    heap: ByteHeap,
     packed: Packed,
 }
 
@@ -52,7 +51,7 @@ impl Rows {
         Self {
             layout: Arc::new(layout),
             spans: PagedVec::new(Span::default()),
-            heap: RowHeap::default(),
+            heap: ByteHeap::default(),
             packed: Packed::default(),
         }
     }
@@ -76,12 +75,12 @@ impl Rows {
         }
         self.packed.pack(&self.layout, columns, rows)?;
         for (slot, row) in slots.iter().zip(self.packed.rows()) {
-            let span = self.heap.push(*slot, row)?;
+            let span = self.heap.push(*slot, [row, &[]])?;
             let before = std::mem::replace(self.spans.get_mut(*slot), span);
             self.heap.discard(before);
         }
         // twice what came in: cleaning frees at least half of what it looks at
-        self.heap.clean(&self.layout, &mut self.spans, 2 * self.packed.bytes())
+        self.heap.clean(&mut self.spans, |row| self.layout.row_bytes(row), 2 * self.packed.bytes())
     }
 
     /// Forgets the row at `slot`, if there is one.
@@ -121,7 +120,7 @@ impl Rows {
         self.spans.maintain(pages);
         self.heap.maintain();
         // if that fails, rows stay where they are
-        let _ = self.heap.clean(&self.layout, &mut self.spans, LARGEST_CHUNK);
+        let _ = self.heap.clean(&mut self.spans, |row| self.layout.row_bytes(row), LARGEST_CHUNK);
     }
 
     /// Bytes taken, with what only snapshots still have.

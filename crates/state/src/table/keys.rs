@@ -113,16 +113,15 @@ impl KeyIndex {
         Ok(())
     }
 
-    pub(super) fn remove(&mut self, slots: &mut Slots, slot: u32) -> Result<(), StateError> {
+    pub(super) fn remove(&mut self, slots: &mut Slots, slot: u32) {
         match self {
             Self::Single(single) => {
                 *single = None;
                 slots.release(slot);
             }
             Self::Fixed(index, ..) => index.remove(slots, slot),
-            Self::Bytes(index, _) => index.remove(slots, slot)?,
+            Self::Bytes(index, _) => index.remove(slots, slot),
         }
-        Ok(())
     }
 
     pub(super) fn maintain(&mut self, pages: usize) {

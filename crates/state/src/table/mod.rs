@@ -196,7 +196,8 @@ impl KeyedTable {
         if let Some(writes) = &mut self.writes {
             writes.forget(slot);
         }
-        self.keys.remove(&mut self.slots, slot)
+        self.keys.remove(&mut self.slots, slot);
+        Ok(())
     }
 
     /// The number of keys.
