@@ -17,6 +17,7 @@ import java.io.IOException;
 final class NativeStateIterator implements KeyValueStateIterator {
 
     private final long snapshot;
+    private final int announcedChunks;
     private final int[] keyGroups;
     private final SerializedCompositeKeyBuilder<Integer> keys;
     /** Position of the current key group. */
@@ -25,8 +26,10 @@ final class NativeStateIterator implements KeyValueStateIterator {
     private byte[][] parts;
     private int state;
 
-    NativeStateIterator(long snapshot, int keyGroupCount) {
+    /** The entries are of the states that were announced in front of them: one for headers, and one for each chunk. */
+    NativeStateIterator(long snapshot, int keyGroupCount, int announcedChunks) {
         this.snapshot = snapshot;
+        this.announcedChunks = announcedChunks;
         this.keyGroups = Native.snapshotKeyGroups(snapshot);
         this.keys =
                 new SerializedCompositeKeyBuilder<>(
@@ -40,6 +43,13 @@ final class NativeStateIterator implements KeyValueStateIterator {
         if (isValid()) {
             parts = Native.snapshotEncode(snapshot, keyGroup());
             state = 0;
+            // an entry of an unknown state would be written all the same, and found when it is too late
+            if (parts.length - 1 > announcedChunks) {
+                throw new NativeException(
+                        String.format(
+                                "The native state of key group %d has %d chunks where at most %d were announced",
+                                keyGroup(), parts.length - 1, announcedChunks));
+            }
         }
     }
 

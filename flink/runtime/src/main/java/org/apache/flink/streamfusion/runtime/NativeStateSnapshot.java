@@ -23,6 +23,9 @@ final class NativeStateSnapshot implements FullSnapshotResources<Integer> {
     private final StreamCompressionDecorator compression;
     private final AtomicBoolean released = new AtomicBoolean();
 
+    /** How many states for chunks the snapshot says that it has. */
+    private int announcedChunks;
+
     private NativeStateSnapshot(long snapshot, AbstractKeyedStateBackend<Integer> backend) {
         this.snapshot = snapshot;
         this.keyGroups = backend.getKeyGroupRange();
@@ -37,12 +40,14 @@ final class NativeStateSnapshot implements FullSnapshotResources<Integer> {
 
     @Override
     public List<StateMetaInfoSnapshot> getMetaInfoSnapshots() {
-        return ReservedStates.metaInfos(Native.snapshotChunks(snapshot));
+        announcedChunks = Native.snapshotChunks(snapshot);
+        return ReservedStates.metaInfos(announcedChunks);
     }
 
+    /** To be called behind {@link #getMetaInfoSnapshots()}, as they are written. */
     @Override
     public KeyValueStateIterator createKVStateIterator() {
-        return new NativeStateIterator(snapshot, keyGroupCount);
+        return new NativeStateIterator(snapshot, keyGroupCount, announcedChunks);
     }
 
     @Override

@@ -533,7 +533,7 @@ class NativeStateTest extends NativeTestBase {
             "{\"operatorId\":\"counts\",\"maxParallelism\":128,\"firstKeyGroup\":0,\"lastKeyGroup\":127}";
 
     private interface Use<T> {
-        T of(long stage) throws Exception;
+        T of(long handle) throws Exception;
     }
 
     /** Opens the stage of {@link GroupBy} without a task. */
@@ -546,8 +546,8 @@ class NativeStateTest extends NativeTestBase {
         }
     }
 
-    /** Header and chunks of some key group. */
-    private static byte[][] container(int keyGroup) throws Exception {
+    /** Takes a snapshot of a stage that knows all keys. */
+    private static <T> T withSnapshot(Use<T> use) throws Exception {
         return withStage(
                 stage -> {
                     final RowEntry entry =
@@ -567,13 +567,36 @@ class NativeStateTest extends NativeTestBase {
                     }
                     final long snapshot = Native.stageSnapshot(stage);
                     try {
-                        assertThat(Native.snapshotKeyGroups(snapshot)).isSorted().contains(keyGroup);
-                        final byte[][] container = Native.snapshotEncode(snapshot, keyGroup);
-                        assertThat(container.length - 1).isBetween(1, Native.snapshotChunks(snapshot));
-                        return container;
+                        return use.of(snapshot);
                     } finally {
                         Native.snapshotRelease(snapshot);
                     }
+                });
+    }
+
+    /** Header and chunks of some key group. */
+    private static byte[][] container(int keyGroup) throws Exception {
+        return withSnapshot(
+                snapshot -> {
+                    assertThat(Native.snapshotKeyGroups(snapshot)).isSorted().contains(keyGroup);
+                    final byte[][] container = Native.snapshotEncode(snapshot, keyGroup);
+                    assertThat(container.length - 1).isBetween(1, Native.snapshotChunks(snapshot));
+                    return container;
+                });
+    }
+
+    @Test
+    void aSnapshotWithMoreChunksThanItAnnouncedFails() throws Exception {
+        withSnapshot(
+                snapshot -> {
+                    final int first = Native.snapshotKeyGroups(snapshot)[0];
+                    try (NativeStateIterator enough = new NativeStateIterator(snapshot, 128, 1)) {
+                        assertThat(enough.keyGroup()).isEqualTo(first);
+                    }
+                    assertThatThrownBy(() -> new NativeStateIterator(snapshot, 128, 0))
+                            .isInstanceOf(NativeException.class)
+                            .hasMessage("The native state of key group %d has 1 chunks where at most 0 were announced", first);
+                    return null;
                 });
     }
 
