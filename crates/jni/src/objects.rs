@@ -1,11 +1,11 @@
 //! What is open: entries, stages, batches and snapshots, each behind handles of its own.
 
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use streamfusion_engine::{Stage, StageSnapshot};
-use streamfusion_row::Batch;
+use streamfusion_engine::{EncodedGroup, Stage, StageSnapshot};
 use streamfusion_row::entry::EntryBuffers;
 use streamfusion_row::export::Export;
+use streamfusion_row::{Batch, KeyGroup};
 
 use crate::guard::NativeError;
 use crate::handles::Handles;
@@ -23,12 +23,51 @@ impl OpenBatch {
     }
 }
 
+/// A snapshot with the key group that was encoded last, until its parts have been read.
+pub(crate) struct OpenSnapshot {
+    pub snapshot: StageSnapshot,
+    encoded: Mutex<Option<Arc<(KeyGroup, EncodedGroup)>>>,
+}
+
+impl OpenSnapshot {
+    /// Opens `snapshot` and returns its handle.
+    pub(crate) fn open(snapshot: StageSnapshot) -> i64 {
+        SNAPSHOTS.open(Self { snapshot, encoded: Mutex::new(None) })
+    }
+
+    /// Encodes a key group and keeps it in the place of the one before. Returns the number of its chunks.
+    pub(crate) fn encode(&self, group: KeyGroup) -> Result<usize, NativeError> {
+        self.keep(None); // there is never room taken for two of them
+        let encoded = self.snapshot.encode(group)?;
+        let chunks = encoded.chunks().len();
+        self.keep(Some(Arc::new((group, encoded))));
+        Ok(chunks)
+    }
+
+    /// The key group that was encoded last, which must be `group`.
+    pub(crate) fn encoded(&self, group: KeyGroup) -> Result<Arc<(KeyGroup, EncodedGroup)>, NativeError> {
+        self.lock()
+            .clone()
+            .filter(|encoded| encoded.0 == group)
+            .ok_or(NativeError::Argument { name: "group", value: i64::from(group.0) })
+    }
+
+    fn keep(&self, encoded: Option<Arc<(KeyGroup, EncodedGroup)>>) {
+        *self.lock() = encoded;
+    }
+
+    /// What is kept is replaced as a whole, so that a panic cannot leave half of it.
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<(KeyGroup, EncodedGroup)>>> {
+        self.encoded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 pub(crate) static BATCHES: Handles<OpenBatch> = Handles::new("batch");
 pub(crate) static ENTRIES: Handles<Mutex<EntryBuffers>> = Handles::new("entry");
 /// A panic inside a stage poisons its mutex: later calls fail instead of working on half-changed state.
 pub(crate) static STAGES: Handles<Mutex<Stage>> = Handles::new("stage");
 /// Snapshots are only read, so that several threads may share one.
-pub(crate) static SNAPSHOTS: Handles<StageSnapshot> = Handles::new("snapshot");
+pub(crate) static SNAPSHOTS: Handles<OpenSnapshot> = Handles::new("snapshot");
 
 /// Handles of all kinds that are open.
 pub(crate) fn live() -> i64 {

@@ -9,7 +9,7 @@ use streamfusion_row::KeyGroup;
 use streamfusion_state::canonical::{HEADER_STATE, chunk_state};
 
 use crate::guard::{NativeError, guard};
-use crate::objects::{SNAPSHOTS, with_stage};
+use crate::objects::{OpenSnapshot, SNAPSHOTS, with_stage};
 
 /// `String stateName(int state)`: the keyed state that holds headers (0) or chunk n (n + 1).
 #[unsafe(no_mangle)]
@@ -33,7 +33,7 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageSn
     _: JClass<'a>,
     stage: jlong,
 ) -> jlong {
-    guard(env, |_| with_stage(stage, |stage| Ok(stage.snapshot()?.map_or(0, |snapshot| SNAPSHOTS.open(snapshot)))))
+    guard(env, |_| with_stage(stage, |stage| Ok(stage.snapshot()?.map_or(0, OpenSnapshot::open))))
 }
 
 /// `int[] snapshotKeyGroups(long snapshot)`: the key groups that have state, ascending.
@@ -45,7 +45,7 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_snapsho
 ) -> JIntArray<'a> {
     guard(env, |env| {
         let groups: Vec<jint> =
-            SNAPSHOTS.get(snapshot)?.key_groups()?.into_iter().map(|group| jint::from(group.0)).collect();
+            SNAPSHOTS.get(snapshot)?.snapshot.key_groups()?.into_iter().map(|group| jint::from(group.0)).collect();
         let array = env.new_int_array(groups.len())?;
         array.set_region(env, 0, &groups)?;
         Ok(array)
@@ -60,31 +60,45 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_snapsho
     snapshot: jlong,
 ) -> jint {
     guard(env, |_| {
-        let bound = SNAPSHOTS.get(snapshot)?.chunk_bound()?;
+        let bound = SNAPSHOTS.get(snapshot)?.snapshot.chunk_bound()?;
         jint::try_from(bound).map_err(|_| NativeError::Argument { name: "chunks", value: i64::MAX })
     })
 }
 
-/// `byte[][] snapshotEncode(long snapshot, int group)`: the header and the chunks of a key group.
+/// `int snapshotEncode(long snapshot, int group)`: encodes a key group, which is kept for `snapshotPart` in the place of the one
+/// before, and returns the number of its chunks.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_snapshotEncode<'a>(
     env: EnvUnowned<'a>,
     _: JClass<'a>,
     snapshot: jlong,
     group: jint,
-) -> JObjectArray<'a, JByteArray<'a>> {
+) -> jint {
+    guard(env, |_| {
+        let chunks = SNAPSHOTS.get(snapshot)?.encode(key_group(group)?)?;
+        jint::try_from(chunks).map_err(|_| NativeError::Argument { name: "chunks", value: i64::MAX })
+    })
+}
+
+/// `byte[] snapshotPart(long snapshot, int group, int state)`: of the key group that was encoded last, what belongs into a keyed
+/// state: the header (0) or chunk n (n + 1).
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_snapshotPart<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    snapshot: jlong,
+    group: jint,
+    state: jint,
+) -> JByteArray<'a> {
     guard(env, |env| {
-        let encoded = SNAPSHOTS.get(snapshot)?.encode(key_group(group)?)?;
-        let chunks = encoded.chunks();
-        let array = JObjectArray::<JByteArray>::new(env, 1 + chunks.len(), JByteArray::null())?;
-        for (index, part) in std::iter::once(encoded.header.as_slice()).chain(chunks).enumerate() {
-            // one part at a time: the JVM makes room for a few local references only
-            env.with_local_frame(2, |env| -> Result<(), NativeError> {
-                let bytes = env.byte_array_from_slice(part)?;
-                Ok(array.set_element(env, index, &bytes)?)
-            })?;
-        }
-        Ok(array)
+        let encoded = SNAPSHOTS.get(snapshot)?.encoded(key_group(group)?)?;
+        let refused = || NativeError::Argument { name: "state", value: i64::from(state) };
+        let number = usize::try_from(state).map_err(|_| refused())?;
+        let part = match number.checked_sub(1) {
+            None => Some(encoded.1.header.as_slice()),
+            Some(chunk) => encoded.1.chunks().nth(chunk),
+        };
+        Ok(env.byte_array_from_slice(part.ok_or_else(refused)?)?)
     })
 }
 

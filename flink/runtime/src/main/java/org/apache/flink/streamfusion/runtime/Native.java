@@ -92,8 +92,11 @@ public final class Native {
     /** No key group has more chunks than this. */
     static native int snapshotChunks(long snapshot);
 
-    /** The header of a key group, followed by its chunks. */
-    static native byte[][] snapshotEncode(long snapshot, int keyGroup);
+    /** Encodes a key group and keeps it in the place of the one before. Returns the number of its chunks. */
+    static native int snapshotEncode(long snapshot, int keyGroup);
+
+    /** Of the key group that was encoded last, the header (0) or chunk n (n + 1). */
+    static native byte[] snapshotPart(long snapshot, int keyGroup, int state);
 
     static native void snapshotRelease(long snapshot);
 

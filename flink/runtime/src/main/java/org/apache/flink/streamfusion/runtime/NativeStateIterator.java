@@ -11,8 +11,8 @@ import org.apache.flink.runtime.state.VoidNamespaceSerializer;
 import java.io.IOException;
 
 /**
- * The entries of a native snapshot in the order of key groups and {@link ReservedStates}. One key group is encoded at a time, and
- * each entry given out once.
+ * The entries of a native snapshot in the order of key groups and {@link ReservedStates}. One key group is encoded at a time, by the
+ * library, which keeps it: only one entry is on the heap.
  */
 final class NativeStateIterator implements KeyValueStateIterator {
 
@@ -22,8 +22,8 @@ final class NativeStateIterator implements KeyValueStateIterator {
     private final SerializedCompositeKeyBuilder<Integer> keys;
     /** Position of the current key group. */
     private int position;
-    /** Header and chunks of the current key group, the position being the number of the state. */
-    private byte[][] parts;
+    /** How many chunks the current key group has. */
+    private int chunks;
     private int state;
 
     /** The entries are of the states that were announced in front of them: one for headers, and one for each chunk. */
@@ -41,14 +41,14 @@ final class NativeStateIterator implements KeyValueStateIterator {
 
     private void encode() {
         if (isValid()) {
-            parts = Native.snapshotEncode(snapshot, keyGroup());
+            chunks = Native.snapshotEncode(snapshot, keyGroup());
             state = 0;
             // an entry of an unknown state would be written all the same, and found when it is too late
-            if (parts.length - 1 > announcedChunks) {
+            if (chunks > announcedChunks) {
                 throw new NativeException(
                         String.format(
                                 "The native state of key group %d has %d chunks where at most %d were announced",
-                                keyGroup(), parts.length - 1, announcedChunks));
+                                keyGroup(), chunks, announcedChunks));
             }
         }
     }
@@ -60,9 +60,8 @@ final class NativeStateIterator implements KeyValueStateIterator {
 
     @Override
     public void next() {
-        parts[state] = null;
         state++;
-        if (state == parts.length) {
+        if (state > chunks) {
             position++;
             encode();
         }
@@ -82,7 +81,7 @@ final class NativeStateIterator implements KeyValueStateIterator {
 
     @Override
     public byte[] value() {
-        final byte[] part = parts[state];
+        final byte[] part = Native.snapshotPart(snapshot, keyGroup(), state);
         final DataOutputSerializer value = new DataOutputSerializer(Integer.BYTES + part.length);
         try {
             BytePrimitiveArraySerializer.INSTANCE.serialize(part, value);
@@ -108,8 +107,7 @@ final class NativeStateIterator implements KeyValueStateIterator {
         return state == 0;
     }
 
+    /** What was encoded last is freed with the snapshot. */
     @Override
-    public void close() {
-        parts = null;
-    }
+    public void close() {}
 }

@@ -579,9 +579,27 @@ class NativeStateTest extends NativeTestBase {
         return withSnapshot(
                 snapshot -> {
                     assertThat(Native.snapshotKeyGroups(snapshot)).isSorted().contains(keyGroup);
-                    final byte[][] container = Native.snapshotEncode(snapshot, keyGroup);
-                    assertThat(container.length - 1).isBetween(1, Native.snapshotChunks(snapshot));
+                    final int chunks = Native.snapshotEncode(snapshot, keyGroup);
+                    assertThat(chunks).isBetween(1, Native.snapshotChunks(snapshot));
+                    final byte[][] container = new byte[1 + chunks][];
+                    Arrays.setAll(container, state -> Native.snapshotPart(snapshot, keyGroup, state));
                     return container;
+                });
+    }
+
+    @Test
+    void onlyThePartsOfTheKeyGroupThatWasEncodedLastAreThere() throws Exception {
+        withSnapshot(
+                snapshot -> {
+                    assertThatThrownBy(() -> Native.snapshotPart(snapshot, 7, 0)).isInstanceOf(NativeException.class);
+                    final int chunks = Native.snapshotEncode(snapshot, 7);
+                    assertThat(Native.snapshotPart(snapshot, 7, chunks)).isNotEmpty();
+                    assertThatThrownBy(() -> Native.snapshotPart(snapshot, 7, chunks + 1)).isInstanceOf(NativeException.class);
+                    assertThatThrownBy(() -> Native.snapshotPart(snapshot, 7, -1)).isInstanceOf(NativeException.class);
+                    Native.snapshotEncode(snapshot, 8);
+                    assertThatThrownBy(() -> Native.snapshotPart(snapshot, 7, 0)).isInstanceOf(NativeException.class);
+                    assertThat(Native.snapshotPart(snapshot, 8, 0)).isNotEmpty();
+                    return null;
                 });
     }
 
