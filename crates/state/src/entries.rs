@@ -253,6 +253,9 @@ pub(crate) trait AnyEntries: Debug + Send {
 pub(crate) trait EntriesSnapshot: Debug + Send + Sync {
     fn positions(&self) -> &SlotsSnapshot;
 
+    /// When the first of the entries at the positions in use expires.
+    fn deadline(&self, pages: &[UsedPage]) -> Option<i64>;
+
     /// Adds the Arrow columns of the positions in use, `rows` of them. `keys` are the slots of the table.
     fn encode(
         &self,
@@ -391,6 +394,10 @@ struct Snapshot<E, C> {
 impl<E: Value, C: Codec<E>> EntriesSnapshot for Snapshot<E, C> {
     fn positions(&self) -> &SlotsSnapshot {
         &self.positions
+    }
+
+    fn deadline(&self, pages: &[UsedPage]) -> Option<i64> {
+        self.writes.as_ref().and_then(|writes| writes.deadline(pages))
     }
 
     fn encode(

@@ -299,38 +299,71 @@ mod tests {
         Ok(())
     }
 
+    /// The slots of a snapshot with their groups; ranks go up within a group.
+    fn found(snapshot: &SlotsSnapshot) -> BTreeMap<u32, KeyGroup> {
+        let mut found = BTreeMap::new();
+        for group in snapshot.groups() {
+            let mut rank = 0;
+            for page in snapshot.pages(group) {
+                for bit in bits(page.used) {
+                    let slot = page.page * 64 + bit as u32;
+                    assert_eq!(snapshot.rank(slot), rank);
+                    rank += 1;
+                    found.insert(slot, group);
+                }
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn a_snapshot_has_a_page_that_went_to_another_group_since() -> Result<(), StateError> {
+        let mut slots = Slots::new(groups());
+        let before = (0..100).map(|_| slots.acquire(KeyGroup(3), "keys")).collect::<Result<Vec<_>, _>>()?;
+        let snapshot = slots.snapshot();
+        before.iter().for_each(|slot| slots.release(*slot));
+        for _ in 0..200 {
+            slots.acquire(KeyGroup(5), "keys")?;
+        }
+        assert!(before.iter().all(|slot| slots.group(*slot) == KeyGroup(5)));
+        // nothing of the snapshot was looked at before
+        assert_eq!(found(&snapshot), before.iter().map(|slot| (*slot, KeyGroup(3))).collect());
+        Ok(())
+    }
+
     proptest! {
         #[test]
         fn slots_are_distinct_and_pages_have_one_group(
-            steps in prop::collection::vec((3_u16..7, any::<prop::sample::Index>(), 0_u8..5), 0..800),
+            steps in prop::collection::vec((3_u16..7, any::<prop::sample::Index>(), 0_u8..60), 0..800),
         ) {
             let mut slots = Slots::new(groups());
             let mut model: BTreeMap<u32, KeyGroup> = BTreeMap::new();
+            let mut held = Vec::new();
             for (group, which, step) in steps {
-                if step < 3 || model.is_empty() {
-                    let slot = slots.acquire(KeyGroup(group), "keys").map_err(|e| TestCaseError::fail(e.to_string()))?;
-                    prop_assert_eq!(model.insert(slot, KeyGroup(group)), None);
-                } else {
-                    let slot = *which.get(&model.keys().copied().collect::<Vec<_>>());
-                    slots.release(slot);
-                    model.remove(&slot);
-                }
-            }
-            prop_assert_eq!(slots.len(), model.len());
-            let snapshot = slots.snapshot();
-            let mut found = BTreeMap::new();
-            for group in snapshot.groups() {
-                let mut rank = 0;
-                for page in snapshot.pages(group) {
-                    for bit in bits(page.used) {
-                        let slot = page.page * 64 + bit as u32;
-                        prop_assert_eq!(snapshot.rank(slot), rank);
-                        rank += 1;
-                        found.insert(slot, group);
+                match step {
+                    0 => held.push((slots.snapshot(), model.clone())),
+                    1 => slots.maintain(2),
+                    2 if !held.is_empty() => {
+                        let (snapshot, then) = held.swap_remove(which.index(held.len()));
+                        prop_assert_eq!(found(&snapshot), then);
+                    }
+                    step if step < 36 || model.is_empty() => {
+                        let acquired = slots.acquire(KeyGroup(group), "keys");
+                        let slot = acquired.map_err(|error| TestCaseError::fail(error.to_string()))?;
+                        prop_assert_eq!(model.insert(slot, KeyGroup(group)), None);
+                    }
+                    _ => {
+                        let slot = *which.get(&model.keys().copied().collect::<Vec<_>>());
+                        slots.release(slot);
+                        model.remove(&slot);
                     }
                 }
+                prop_assert_eq!(slots.len(), model.len());
             }
-            prop_assert_eq!(found, model);
+            held.push((slots.snapshot(), model));
+            for (snapshot, then) in held {
+                prop_assert_eq!(found(&snapshot), then);
+            }
         }
     }
 }

@@ -5,7 +5,8 @@
 //! removed when it is touched, and by a walk that checks some places per batch.
 //!
 //! Follows: StateConfigUtil, TtlUtils, TtlValueState, TtlMapState, Flink 2.2. Differences: Flink reads its clock anew for
-//! every access.
+//! every access. If the clock goes back, what had expired is there again if it was not removed yet, in both; but which values were
+//! removed by then is another matter in each.
 
 use std::sync::Arc;
 

@@ -4,8 +4,9 @@
 //! after each row (`fold`), and from those the changelog (`output`). Only the loops of `fold` and `distinct` touch the
 //! state of the calls.
 //!
-//! Follows: GroupAggFunction, GroupAggHelper, AggsHandlerCodeGenerator, Flink 2.2. Differences: none in the changelog. A
-//! batch that fails leaves the operator unusable, as the failed task does.
+//! Follows: GroupAggFunction, GroupAggHelper, AggsHandlerCodeGenerator, Flink 2.2. Differences: none in the changelog,
+//! as long as the clock does not go back: then FIRST_VALUE and LAST_VALUE over rows that retract still go by arrival, where Flink goes
+//! by the clock, and a state time-to-live may have removed other values than Flink's. A batch that fails leaves the operator unusable, as the failed task does.
 
 mod avg;
 mod count;

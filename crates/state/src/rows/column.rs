@@ -75,7 +75,7 @@ impl AnyColumn for StoredRows {
         for (number, ty) in layout.types().enumerate() {
             columns.define(self.definitions.get(number).map(String::as_str));
             let array = columns.column(&self.column_name(number), ty)?;
-            if let Some(row) = wide_decimal(&array) {
+            if let Some(row) = wide_decimal(&array, &|_| true) {
                 return Err(columns.value_error(row, "a decimal with too many digits"));
             }
             arrays.push(array);
@@ -86,18 +86,21 @@ impl AnyColumn for StoredRows {
     }
 }
 
-/// The first row with a decimal of more digits than its type has, in fields of ROWs too.
-fn wide_decimal(column: &ArrayRef) -> Option<usize> {
+/// The first row with a decimal of more digits than its type has, in fields of ROWs too. `valid` says in which rows there is a
+/// ROW around the column.
+pub(super) fn wide_decimal(column: &ArrayRef, valid: &dyn Fn(usize) -> bool) -> Option<usize> {
     match column.data_type() {
         DataType::Decimal128(precision, _) => {
             let limit = 10_u128.checked_pow(u32::from(*precision))?;
             let array = column.as_primitive_opt::<Decimal128Type>()?;
-            let wide = |(row, value): (usize, &i128)| array.is_valid(row) && value.unsigned_abs() >= limit;
-            array.values().iter().enumerate().position(wide)
+            let is_wide =
+                |(row, value): (usize, &i128)| value.unsigned_abs() >= limit && array.is_valid(row) && valid(row);
+            array.values().iter().enumerate().position(is_wide)
         }
         DataType::Struct(_) => {
             let array = column.as_struct_opt()?;
-            array.columns().iter().filter_map(wide_decimal).find(|row| array.is_valid(*row))
+            let valid = |row: usize| array.is_valid(row) && valid(row);
+            array.columns().iter().filter_map(|child| wide_decimal(child, &valid)).min()
         }
         _ => None,
     }

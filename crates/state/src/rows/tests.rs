@@ -233,6 +233,25 @@ fn decimal_with_too_many_digits_is_not_restored() -> Result<(), Failure> {
 }
 
 #[test]
+fn decimal_with_too_many_digits_is_found_behind_one_that_does_not_count() -> Result<(), Failure> {
+    let decimals: ArrayRef = Arc::new(Decimal128Array::from(vec![1000, 1, 1000, 1000]).with_precision_and_scale(3, 0)?);
+    let wide = |outer: [bool; 4], inner: [bool; 4]| -> Result<Option<usize>, Failure> {
+        let of = |column: &ArrayRef, valid: [bool; 4]| -> Result<ArrayRef, Failure> {
+            let fields = vec![Field::new("f", column.data_type().clone(), true)];
+            let nulls = NullBuffer::from(valid.to_vec());
+            Ok(Arc::new(StructArray::try_new(fields.into(), vec![Arc::clone(column)], Some(nulls))?))
+        };
+        Ok(column::wide_decimal(&of(&of(&decimals, inner)?, outer)?, &|_| true))
+    };
+    let all = [true; 4];
+    assert_eq!(wide(all, all)?, Some(0));
+    assert_eq!(wide([false, true, true, true], all)?, Some(2));
+    assert_eq!(wide([false, true, true, true], [true, true, false, true])?, Some(3));
+    assert_eq!(wide([false, true, false, false], all)?, None);
+    Ok(())
+}
+
+#[test]
 fn fields_are_columns_of_their_own() -> Result<(), Failure> {
     let longs: ArrayRef = Arc::new(Int64Array::from(vec![5]));
     let text: ArrayRef = Arc::new(StringArray::from(vec!["a"]));

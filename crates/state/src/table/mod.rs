@@ -16,6 +16,8 @@
 mod keys;
 mod restore;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 
 use std::fmt::Debug;
 use std::marker::PhantomData;

@@ -144,7 +144,10 @@ impl StateSnapshot for TableSnapshot {
     }
 
     fn deadline(&self, group: KeyGroup) -> Option<i64> {
-        self.writes.as_ref().and_then(|writes| writes.deadline(self.slots.pages(group)))
+        let keys = self.writes.as_ref().and_then(|writes| writes.deadline(self.slots.pages(group)));
+        let of_entries = |entries: &dyn EntriesSnapshot| entries.deadline(entries.positions().pages(group));
+        // an entry may be older than the last write to its key
+        self.entries.iter().filter_map(|(_, _, entries)| of_entries(entries.as_ref())).chain(keys).min()
     }
 
     fn bytes_bound(&self, group: KeyGroup) -> usize {

@@ -1,6 +1,7 @@
 //! State time-to-live: against the model, over a clock that the test sets.
 
 use proptest::prelude::*;
+use streamfusion_state::StateSnapshot;
 
 use super::properties::case;
 use super::recovery::Job;
@@ -191,6 +192,22 @@ fn expired_groups_are_removed_though_nobody_touches_them() {
         bytes.push(operator.bytes());
     }
     assert!(bytes[199] < bytes[50] * 3 / 2, "{} bytes, then {}", bytes[50], bytes[199]);
+}
+
+#[test]
+fn the_deadline_is_that_of_the_earliest_value() {
+    let distinct = AggCall { distinct: true, ..call("COUNT", &[INT]) };
+    let spec = with_ttl(spec(&[KEY], vec![distinct]), 1000);
+    let clock = StateClock::fixed(0);
+    let mut job = Job::open(&spec, &clock, 1, 128);
+    for (now, value) in [(0, 1), (500, 2)] {
+        clock.set(now);
+        job.push(&[row("+I", &[(KEY, Datum::Long(1)), (INT, Datum::Int(value))])], &[], &mut Vec::new());
+    }
+    let snapshots = job.snapshot();
+    let deadline = |snapshot: &dyn StateSnapshot| snapshot.deadline(snapshot.key_groups()[0]);
+    // the group was written at 500, the value 1 at 0
+    assert_eq!(deadline(snapshots[0].as_ref()), Some(1000));
 }
 
 #[test]
