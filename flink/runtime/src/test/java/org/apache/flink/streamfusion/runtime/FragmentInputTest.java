@@ -3,8 +3,11 @@ package org.apache.flink.streamfusion.runtime;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.apache.flink.core.execution.SavepointFormatType;
 import org.apache.flink.runtime.checkpoint.CheckpointType;
 import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
+import org.apache.flink.runtime.checkpoint.SavepointType;
+import org.apache.flink.runtime.checkpoint.SnapshotType;
 import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
 import org.apache.flink.runtime.state.StateBackend;
 import org.apache.flink.runtime.state.hashmap.HashMapStateBackend;
@@ -18,29 +21,38 @@ import org.apache.flink.streaming.util.AbstractStreamOperatorTestHarness;
 
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Collectors;
 import java.util.stream.LongStream;
+import java.util.stream.Stream;
 
 /** Fragments in front of a stage: held watermarks, and checkpoints in the middle of a batch. */
 class FragmentInputTest extends NativeTestBase {
 
     private static final int MAX_PARALLELISM = 128;
 
-    private static StageConfig receiving() {
+    /** A stage that lets small batches wait for so long, or not at all. */
+    private static StageConfig receiving(long latencyMs) {
         return StageConfig.builder("Receiver", passing(FragmentSender.TYPE))
                 .fragmentInput()
                 .rowOutput(FragmentSender.TYPE)
-                .latencyMs(0)
+                .latencyMs(latencyMs)
                 .build();
     }
 
     private static StatefulHarness receiver(int parallelism, int subtask, String backend) throws Exception {
-        return new StatefulHarness(receiving(), MAX_PARALLELISM, parallelism, subtask).on(backend(backend));
+        return receiver(parallelism, subtask, backend, 0);
+    }
+
+    private static StatefulHarness receiver(int parallelism, int subtask, String backend, long latencyMs)
+            throws Exception {
+        return new StatefulHarness(receiving(latencyMs), MAX_PARALLELISM, parallelism, subtask).on(backend(backend));
     }
 
     private static StateBackend backend(String name) {
@@ -68,10 +80,11 @@ class FragmentInputTest extends NativeTestBase {
         return LongStream.range(from, to).boxed().collect(Collectors.toList());
     }
 
-    @Test
-    void whatComesBehindABatchIsHeldUntilAllOfItsFragmentsHaveArrived() throws Exception {
+    @ParameterizedTest
+    @ValueSource(longs = {0, 50})
+    void whatComesBehindABatchIsHeldUntilAllOfItsFragmentsHaveArrived(long latencyMs) throws Exception {
         try (FragmentSender sender = new FragmentSender(-1, MAX_PARALLELISM);
-                StatefulHarness harness = receiver(1, 0, "heap").start(null)) {
+                StatefulHarness harness = receiver(1, 0, "heap", latencyMs).start(null)) {
             final List<NativeBatch> fragments = sender.send(LongStream.range(0, 20));
             final NativeBatch last = fragments.remove(fragments.size() - 1);
             final RecordAttributes attributes = new RecordAttributes(true);
@@ -93,6 +106,39 @@ class FragmentInputTest extends NativeTestBase {
 
             harness.processWatermark(new Watermark(6));
             assertThat(harness.out.events).endsWith(new Watermark(6));
+        }
+    }
+
+    @Test
+    void aBatchThatIsCompleteWaitsForMoreRowsAndGoesBeforeAWatermarkThatIsHeld() throws Exception {
+        try (FragmentSender first = new FragmentSender(-1, MAX_PARALLELISM);
+                FragmentSender second = new FragmentSender(-1, MAX_PARALLELISM);
+                StatefulHarness harness = receiver(1, 0, "heap", 50).start(null)) {
+            harness.setProcessingTime(100);
+            for (NativeBatch fragment : first.send(LongStream.range(0, 20))) {
+                process(harness, fragment);
+            }
+            assertThat(harness.out.events).as("reassembled, waiting for more rows").isEmpty();
+            harness.setProcessingTime(149);
+            assertThat(harness.out.events).isEmpty();
+            harness.setProcessingTime(150);
+            assertThat(values(harness)).isEqualTo(longs(0, 20));
+
+            final List<NativeBatch> fragments = second.send(LongStream.range(40, 60));
+            final NativeBatch last = fragments.remove(fragments.size() - 1);
+            for (NativeBatch fragment : fragments) {
+                process(harness, fragment);
+            }
+            for (NativeBatch fragment : first.send(LongStream.range(20, 40))) {
+                process(harness, fragment);
+            }
+            assertThat(values(harness)).as("the rows of another sender wait as well").hasSize(20);
+            harness.processWatermark(new Watermark(5));
+            assertThat(values(harness)).isEqualTo(longs(0, 40));
+            assertThat(harness.out.events).hasSize(40);
+            process(harness, last);
+            assertThat(values(harness)).isEqualTo(longs(0, 60));
+            assertThat(harness.out.events).hasSize(61).endsWith(new Watermark(5));
         }
     }
 
@@ -160,6 +206,46 @@ class FragmentInputTest extends NativeTestBase {
             assertThat(values(harness)).isNotEmpty();
         }
         assertThat(snapshot.getRawKeyedState()).isEmpty();
+    }
+
+    static Stream<Arguments> secondSnapshots() {
+        return Stream.of("heap", "rocksdb", "rocksdb with timers on the heap")
+                .flatMap(
+                        backend ->
+                                Stream.of(
+                                                CheckpointType.CHECKPOINT,
+                                                SavepointType.savepoint(SavepointFormatType.CANONICAL),
+                                                SavepointType.savepoint(SavepointFormatType.NATIVE))
+                                        .map(type -> Arguments.of(backend, type)));
+    }
+
+    @ParameterizedTest
+    @MethodSource("secondSnapshots")
+    void restoredFragmentsAreNotInTheNextSnapshotOfAnyKind(String backend, SnapshotType second) throws Exception {
+        OperatorSubtaskState snapshot;
+        final int waiting;
+        try (FragmentSender sender = new FragmentSender(-1, MAX_PARALLELISM);
+                StatefulHarness harness = receiver(1, 0, backend).start(null)) {
+            final NativeBatch fragment = sender.send(LongStream.range(0, 20)).get(0);
+            waiting = fragment.rows();
+            process(harness, fragment);
+            snapshot = harness.snapshot(CheckpointType.CHECKPOINT);
+            assertThat(harness.out.events).isEmpty();
+        }
+        try (StatefulHarness harness = receiver(1, 0, backend)) {
+            harness.setRestoredCheckpointId(1);
+            harness.start(snapshot);
+            harness.setProcessingTime(1);
+            assertThat(values(harness)).hasSize(waiting);
+            snapshot = harness.snapshot(second);
+        }
+        try (StatefulHarness harness = receiver(1, 0, backend)) {
+            harness.setRestoredCheckpointId(2);
+            harness.start(snapshot);
+            harness.setProcessingTime(1);
+            harness.prepareSnapshotPreBarrier(3);
+            assertThat(values(harness)).as("rows that came before").isEmpty();
+        }
     }
 
     @ParameterizedTest
