@@ -2,7 +2,7 @@
 
 use streamfusion_expr::clock::{self, Clock};
 use streamfusion_expr::host_calls;
-use streamfusion_operators::group_agg;
+use streamfusion_operators::{changelog_normalize, deduplicate, group_agg};
 use streamfusion_plan::node::{Calc, Distribution, Node, NodeKind};
 use streamfusion_plan::reader::Config;
 use streamfusion_plan::rex::{Function, Rex};
@@ -38,13 +38,23 @@ impl Capabilities for Engine {
                 carried(&node.output)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
             }
+            NodeKind::ChangelogNormalize(spec) => {
+                let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
+                hashable(&spec.unique_keys, input)?;
+                changelog_normalize::supports(spec, input)?;
+                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+            }
+            NodeKind::Deduplicate(spec) => {
+                let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
+                hashable(&spec.unique_keys, input)?;
+                deduplicate::supports(spec, input)?;
+                Ok(NativeNode { hosts: Vec::new(), stateful: deduplicate::is_stateful(spec) })
+            }
             NodeKind::Expand(_)
             | NodeKind::MiniBatchAssigner(_)
             | NodeKind::LocalGroupAggregate(_)
             | NodeKind::GlobalGroupAggregate(_)
             | NodeKind::IncrementalGroupAggregate(_)
-            | NodeKind::ChangelogNormalize(_)
-            | NodeKind::Deduplicate(_)
             | NodeKind::Rank(_)
             | NodeKind::SortLimit(_)
             | NodeKind::Limit(_)

@@ -13,7 +13,10 @@ use std::sync::Arc;
 use serde_json::json;
 use streamfusion_expr::HostFunction;
 use streamfusion_expr::host_calls;
-use streamfusion_operators::{Calc, DropUpdateBefore, GroupAgg, Operator, OperatorError};
+use streamfusion_operators::deduplicate::{StoredKind, is_stateful};
+use streamfusion_operators::{
+    Calc, ChangelogNormalize, Deduplicate, DropUpdateBefore, GroupAgg, Operator, OperatorError,
+};
 use streamfusion_plan::Reason;
 use streamfusion_plan::node::{Distribution, NodeKind};
 use streamfusion_plan::spec::{EntrySpec, SpecHost, SpecNode, StageSpec};
@@ -90,9 +93,10 @@ impl Stage {
     ) -> Result<Self, EngineError> {
         let spec = StageSpec::read(spec)?;
         let context = state.map(StateParameters::context);
+        let stored = state.map(|state| state.stored_kind).unwrap_or_default();
         let mut links = Vec::with_capacity(spec.nodes.len());
         for node in &spec.nodes {
-            if let Some(operator) = operator(node, context.as_ref(), &spec.hosts, hosts)? {
+            if let Some(operator) = operator(node, context.as_ref(), stored, &spec.hosts, hosts)? {
                 links.push(Link { node: node_name(node), operator, metrics: NodeMetrics::default() });
             }
         }
@@ -408,6 +412,7 @@ fn node_name(node: &SpecNode) -> NodeName {
 fn operator(
     spec: &SpecNode,
     context: Option<&StateContext>,
+    stored: StoredKind,
     numbers: &[SpecHost],
     hosts: &HostFactory<'_>,
 ) -> Result<Option<Box<dyn Operator>>, EngineError> {
@@ -435,11 +440,30 @@ fn operator(
             let context = context.ok_or_else(|| unsupported("GROUP BY was opened without a range of keys"))?;
             Some(Box::new(GroupAgg::try_new(aggregate, input, context).map_err(failed)?))
         }
+        NodeKind::ChangelogNormalize(normalize) => {
+            let (input, context) = keyed(spec, context)?;
+            Some(Box::new(ChangelogNormalize::try_new(normalize, input, context).map_err(failed)?))
+        }
+        NodeKind::Deduplicate(deduplicate) if !is_stateful(deduplicate) => Some(Box::new(Deduplicate::stateless())),
+        NodeKind::Deduplicate(deduplicate) => {
+            let (input, context) = keyed(spec, context)?;
+            Some(Box::new(Deduplicate::try_new(deduplicate, input, stored, context).map_err(failed)?))
+        }
         NodeKind::Union => None,
         NodeKind::Exchange(_) => return Err(unsupported("an exchange stands inside a stage")),
         NodeKind::Stock(reason) => return Err(EngineError::Unsupported(reason.clone())),
         _ => return Err(EngineError::Unsupported(spec.node.not_supported())),
     })
+}
+
+/// The input of a keyed operator, and which keys it owns.
+fn keyed<'a>(
+    spec: &'a SpecNode,
+    context: Option<&'a StateContext>,
+) -> Result<(&'a LogicalType, &'a StateContext), EngineError> {
+    let input = spec.inputs.first().ok_or_else(|| unsupported("a keyed operator has no input"))?;
+    let context = context.ok_or_else(|| unsupported("a keyed operator was opened without a range of keys"))?;
+    Ok((input, context))
 }
 
 fn unsupported(text: &str) -> EngineError {

@@ -12,6 +12,7 @@ pub use snapshot::{EncodedGroup, StageSnapshot};
 
 use serde::Deserialize;
 use streamfusion_operators::Operator;
+use streamfusion_operators::deduplicate::StoredKind;
 use streamfusion_row::KeyGroup;
 use streamfusion_state::canonical::{CanonicalError, Sections, decode};
 use streamfusion_state::{KeyGroups, KeyedState, RestoreError, StateClock, StateContext};
@@ -28,6 +29,8 @@ pub struct StateParameters {
     pub key_groups: KeyGroups,
     /// The clock of state time-to-live.
     pub clock: StateClock,
+    /// What the state backend, were the operator Flink's, would make of the kind of rows in state.
+    pub stored_kind: StoredKind,
 }
 
 /// [`StateParameters`] as text.
@@ -38,11 +41,23 @@ struct Parameters {
     max_parallelism: u32,
     first_key_group: u16,
     last_key_group: u16,
+    #[serde(default)]
+    backend: Backend,
+}
+
+/// The state backend of the job.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Backend {
+    #[default]
+    Hashmap,
+    Rocksdb,
 }
 
 impl StateParameters {
-    /// Reads JSON: `{"operatorId": "..", "maxParallelism": 128, "firstKeyGroup": 0, "lastKeyGroup": 127}`. The clock is the
-    /// machine's. Errors if the text is something else, or if the range is not within the key groups.
+    /// Reads JSON: `{"operatorId": "..", "maxParallelism": 128, "firstKeyGroup": 0, "lastKeyGroup": 127, "backend": "hashmap"}`, or
+    /// `rocksdb`; without a backend it is `hashmap`. The clock is the machine's. Errors if the text is something else, or if the
+    /// range is not within the key groups.
     pub fn read(text: &str) -> Result<Self, EngineError> {
         let read: Parameters = serde_json::from_str(text).map_err(EngineError::StateParameters)?;
         let (first, last) = (read.first_key_group, read.last_key_group);
@@ -51,7 +66,11 @@ impl StateParameters {
             return Err(EngineError::KeyGroups { max_parallelism: read.max_parallelism, first, last });
         }
         let key_groups = KeyGroups { max_parallelism: read.max_parallelism, first, last };
-        Ok(Self { operator_id: read.operator_id, key_groups, clock: StateClock::system() })
+        let stored_kind = match read.backend {
+            Backend::Hashmap => StoredKind::AsEmitted,
+            Backend::Rocksdb => StoredKind::AsArrived,
+        };
+        Ok(Self { operator_id: read.operator_id, key_groups, clock: StateClock::system(), stored_kind })
     }
 
     pub(crate) fn context(&self) -> StateContext {

@@ -120,7 +120,12 @@ impl StateSnapshot for SumSnapshot {
 
 fn parameters(operator_id: &str, first: u16, last: u16) -> StateParameters {
     let key_groups = KeyGroups { max_parallelism: 4, first, last };
-    StateParameters { operator_id: operator_id.to_owned(), key_groups, clock: StateClock::fixed(0) }
+    StateParameters {
+        operator_id: operator_id.to_owned(),
+        key_groups,
+        clock: StateClock::fixed(0),
+        stored_kind: StoredKind::default(),
+    }
 }
 
 fn stage_of(state: SumState, parameters: &StateParameters) -> Stage {

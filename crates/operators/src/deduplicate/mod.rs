@@ -74,6 +74,11 @@ enum Mode {
 }
 
 impl Deduplicate {
+    /// The operator for what is not [stateful](is_stateful): every row goes out as +U.
+    pub fn stateless() -> Self {
+        Self { mode: Mode::Stateless(None) }
+    }
+
     /// An operator without state for rows of the type `input`. `stored` is what Flink's state backend makes of row kinds.
     ///
     /// Errors if [`supports`] refuses it.
@@ -88,10 +93,12 @@ impl Deduplicate {
             update_before: if spec.generate_update_before { UpdateBefore::Emit } else { UpdateBefore::Omit },
             unseen: if asks_for_kinds(spec) { Unseen::Insert } else { Unseen::UpdateAfter },
         };
+        if !is_stateful(spec) {
+            return Ok(Self::stateless());
+        }
         let mode = match (spec.rowtime_column(input), spec.keep) {
             (Some(column), keep) => Mode::ByRowTime(ByRowTime::try_new(spec, input, column, keep, emission, context)?),
             (None, KeepRow::First) => Mode::KeepFirst(KeepFirst::try_new(spec, input, context)?),
-            (None, KeepRow::Last) if !is_stateful(spec) => Mode::Stateless(None),
             (None, KeepRow::Last) => Mode::KeepLast(KeepLast::try_new(spec, input, emission, stored, context)?),
         };
         Ok(Self { mode })

@@ -4,9 +4,10 @@ use super::host::refuses_state;
 use super::{Decisions, Edges};
 use crate::capability::{Capabilities, NativeNode};
 use crate::check::check_node;
-use crate::node::{Distribution, NodeKind};
+use crate::node::{Distribution, KeepRow, NodeKind};
 use crate::reader::Graph;
 use crate::reason::Reason;
+use crate::types::{LogicalType, TimeDomain, TypeKind};
 
 /// The session's switch. Only `false` turns native execution off.
 const ENABLED: &str = "streamfusion.enabled";
@@ -41,6 +42,9 @@ fn decide_alone(
     }
     let inputs: Vec<_> = edges.inputs[position].iter().map(|input| &graph.nodes[*input].output).collect();
     check_node(node, &inputs)?;
+    if let Some(reason) = compares_unknown_rows(graph, edges, position) {
+        return Err(reason);
+    }
     let native = capabilities.node(node, &inputs, &graph.config)?;
     if node.kind.has_two_inputs() {
         if !capabilities.two_inputs() {
@@ -55,6 +59,37 @@ fn decide_alone(
         Some(reason) if native.stateful => Err(reason),
         _ => Ok(native),
     }
+}
+
+/// Why it is not known what is an equal row to the node at `position`, if it asks.
+///
+/// Flink compares rows bit by bit where both are BinaryRowData, as they are behind an exchange, and FLOAT and DOUBLE by Java's
+/// `==` elsewhere. And if objects are reused, the row that it has in state on the heap may be changed behind its back.
+fn compares_unknown_rows(graph: &Graph, edges: &Edges, position: usize) -> Option<Reason> {
+    let node = &graph.nodes[position];
+    let compares = match &node.kind {
+        NodeKind::ChangelogNormalize(normalize) => normalize.ttl_ms == 0,
+        NodeKind::Deduplicate(spec) => {
+            spec.time == TimeDomain::Proctime && spec.keep == KeepRow::Last && spec.ttl_ms == 0
+        }
+        _ => false,
+    };
+    if !compares {
+        return None;
+    }
+    if graph.config.get("pipeline.object-reuse").is_some_and(|value| value.trim().eq_ignore_ascii_case("true")) {
+        return Some(Reason::new(
+            "with pipeline.object-reuse, which rows Flink takes for equal depends on the operators around it",
+        ));
+    }
+    let exchanged = |input: &usize| graph.nodes[*input].type_name == "stream-exec-exchange";
+    (has_floats(&node.output) && !edges.inputs[position].iter().all(exchanged))
+        .then(|| Reason::new("rows with FLOAT or DOUBLE columns are compared natively only behind an exchange"))
+}
+
+/// Whether there is a FLOAT or DOUBLE in it.
+fn has_floats(ty: &LogicalType) -> bool {
+    matches!(ty.kind, TypeKind::Float | TypeKind::Double) || ty.fields().iter().any(|field| has_floats(&field.ty))
 }
 
 /// Why a candidate of this kind does not help its readers.

@@ -14,6 +14,7 @@ use crate::rex::{Function, Rex};
 use crate::spec::{EntrySpec, StageSpec};
 use crate::types::LogicalType;
 
+mod equal_rows;
 mod two_inputs;
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;

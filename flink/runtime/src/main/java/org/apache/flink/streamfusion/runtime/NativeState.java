@@ -100,6 +100,7 @@ final class NativeState implements AutoCloseable {
         json.put("maxParallelism", backend.getNumberOfKeyGroups());
         json.put("firstKeyGroup", keyGroups.getStartKeyGroup());
         json.put("lastKeyGroup", keyGroups.getEndKeyGroup());
+        json.put("backend", backend.getBackendTypeIdentifier());
         return json.toString();
     }
 

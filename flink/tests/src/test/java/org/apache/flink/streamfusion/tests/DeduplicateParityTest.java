@@ -1,0 +1,151 @@
+package org.apache.flink.streamfusion.tests;
+
+import org.apache.flink.types.Row;
+
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+import java.time.LocalDateTime;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Random;
+
+/** The first and the last row per key, by processing time and by row time, row by row. */
+@RequiresNative
+class DeduplicateParityTest {
+    private static final String BY_ARRIVAL = "k STRING, v INT, d DOUBLE, pt AS PROCTIME()";
+    private static final String BY_ROW_TIME =
+            "k STRING, v INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND";
+    private static final int ROWS = 200;
+
+    @ParameterizedTest
+    @CsvSource({"ASC, hashmap", "DESC, hashmap", "ASC, rocksdb", "DESC, rocksdb"})
+    void byProcessingTime(String direction, String backend) throws Exception {
+        byArrival(direction)
+                .set("state.backend.type", backend)
+                .batchSizes(1, 2, 7, 4096)
+                .expectNative("Calc", "Exchange", "Deduplicate", "Calc")
+                .run();
+    }
+
+    @Test
+    void equalRowsGoOutWithATimeToLive() throws Exception {
+        byArrival("DESC").set("table.exec.state.ttl", "1 h").run();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"ASC", "DESC"})
+    void upsertSinkGetsNoUpdateBefore(String direction) throws Exception {
+        for (String sensitive : List.of("true", "false")) {
+            byArrival(direction, keyed(rows(false)))
+                    .set("table.exec.deduplicate.insert-update-after-sensitive-enabled", sensitive)
+                    .upsertBy("k")
+                    .run();
+        }
+    }
+
+    @Test
+    void inParallel() throws Exception {
+        byArrival("DESC").parallelism(2).run();
+    }
+
+    @Test
+    void lastByRowTime() throws Exception {
+        byRowTime("DESC").batchSizes(1, 2, 7, 4096).expectNative("Exchange", "Deduplicate").run();
+    }
+
+    @Test
+    void lastByRowTimeWithATimeToLive() throws Exception {
+        byRowTime("DESC").set("table.exec.state.ttl", "1 h").run();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"true", "false"})
+    void lastByRowTimeIntoAnUpsertSink(String sensitive) throws Exception {
+        byRowTime("DESC", "v", keyed(rows(true)))
+                .set("table.exec.deduplicate.insert-update-after-sensitive-enabled", sensitive)
+                .upsertBy("k")
+                .run();
+    }
+
+    @Test
+    void firstByRowTimeNeedsTimers() throws Exception {
+        byRowTime("ASC", "v + 1 AS w", rows(true))
+                .expectStock("Deduplicate", "timers").expectStock("Exchange", "stays on Flink")
+                .finalTable()
+                .run();
+    }
+
+    @Test
+    void bundlesStayOnFlink() throws Exception {
+        byArrival("DESC")
+                .set("table.exec.mini-batch.enabled", "true")
+                .set("table.exec.mini-batch.size", "5")
+                .set("table.exec.mini-batch.allow-latency", "1 s")
+                .expectStock("Deduplicate", "mini-batch")
+                .expectStock("Exchange", "stays on Flink")
+                .expectStock("MiniBatchAssigner", "")
+                .finalTable()
+                .run();
+    }
+
+    static List<EdgeValues.Column> allTypes() {
+        return EdgeValues.allTypes();
+    }
+
+    @ParameterizedTest
+    @MethodSource("allTypes")
+    void rowsOfEveryType(EdgeValues.Column column) throws Exception {
+        List<Row> rows = EdgeValues.numbered(EdgeValues.rows(List.of(column), 60, 3));
+        rows.replaceAll(row -> Row.of((int) row.getField(0) % 4, row.getField(1)));
+        Parity.of("SELECT k, %1$s FROM (SELECT k, %1$s, ROW_NUMBER() OVER (PARTITION BY k ORDER BY pt DESC) AS rn FROM t) WHERE rn = 1"
+                        .formatted(column.name()))
+                .input("t", "k INT, " + EdgeValues.ddl(List.of(column)) + ", pt AS PROCTIME()", rows)
+                .run();
+    }
+
+    private static Parity byArrival(String direction) {
+        return byArrival(direction, rows(false));
+    }
+
+    private static Parity byArrival(String direction, List<Row> rows) {
+        return Parity.of("SELECT k, v, d FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY pt " + direction
+                        + ") AS rn FROM t) WHERE rn = 1")
+                .input("t", BY_ARRIVAL, rows);
+    }
+
+    private static Parity byRowTime(String direction) {
+        return byRowTime(direction, "v", rows(true));
+    }
+
+    private static Parity byRowTime(String direction, String value, List<Row> rows) {
+        return Parity.of("SELECT k, " + value + ", ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts " + direction
+                        + ") AS rn FROM t) WHERE rn = 1")
+                .input("t", BY_ROW_TIME, rows)
+                .expectStock("WatermarkAssigner", "");
+    }
+
+    /** Without the rows whose key is NULL, which no primary key may be. */
+    private static List<Row> keyed(List<Row> rows) {
+        return rows.stream().filter(row -> row.getField(0) != null).toList();
+    }
+
+    /** Few keys, one of them NULL, and few values, so that equal rows follow each other; times go back and forth. */
+    private static List<Row> rows(boolean times) {
+        Random random = new Random(9);
+        List<Row> rows = new ArrayList<>();
+        double[] doubles = {0.0, -0.0, Double.NaN, 1.5};
+        for (int i = 0; i < ROWS; i++) {
+            String key = random.nextInt(6) == 0 ? null : "key " + random.nextInt(5);
+            Integer value = random.nextInt(5) == 0 ? null : random.nextInt(2);
+            Object last = times
+                    ? LocalDateTime.of(2013, 1, 1, 0, 0).plusSeconds(i / 4 + random.nextInt(4))
+                    : (Object) doubles[random.nextInt(doubles.length)];
+            rows.add(Row.of(key, value, last));
+        }
+        return rows;
+    }
+}
