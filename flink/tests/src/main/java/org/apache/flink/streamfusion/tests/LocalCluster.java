@@ -1,6 +1,7 @@
 package org.apache.flink.streamfusion.tests;
 
 import org.apache.flink.api.common.JobID;
+import org.apache.flink.api.common.JobStatus;
 import org.apache.flink.api.dag.Pipeline;
 import org.apache.flink.client.deployment.ClusterClientJobClientAdapter;
 import org.apache.flink.client.deployment.executors.PipelineExecutorUtils;
@@ -23,6 +24,8 @@ import org.apache.flink.table.api.EnvironmentSettings;
 import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
 
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
 /**
@@ -33,6 +36,8 @@ import java.util.stream.Stream;
 public final class LocalCluster {
     private static final int SLOTS = 8;
     private static final int CHECKPOINTS_TO_REMEMBER = 1000;
+    /** How long the end of a job may take. */
+    private static final long END_SECONDS = 30;
 
     private static MemorySize managedMemoryOfSlot = MemorySize.ofMebiBytes(32);
     private static MiniCluster cluster;
@@ -76,6 +81,29 @@ public final class LocalCluster {
     /** What Flink counted about the checkpoints of a job. */
     static CheckpointStatsSnapshot checkpoints(JobID job) throws Exception {
         return running().getExecutionGraph(job).get().getCheckpointStatsSnapshot();
+    }
+
+    /** Cancels a job that a test has left running, if there is one, and waits until its tasks are gone. */
+    static void end(JobClient client) throws Exception {
+        if (client == null || statusWithin(client).isGloballyTerminalState()) {
+            return;
+        }
+        try {
+            client.cancel().get(END_SECONDS, TimeUnit.SECONDS);
+        } catch (ExecutionException e) {
+            // it may have ended of itself meanwhile, which is told below
+        }
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(END_SECONDS);
+        while (!statusWithin(client).isGloballyTerminalState()) {
+            if (System.nanoTime() > deadline) {
+                throw new IllegalStateException("The job " + client.getJobID() + " did not end when it was cancelled");
+            }
+            Thread.sleep(5);
+        }
+    }
+
+    private static JobStatus statusWithin(JobClient client) throws Exception {
+        return client.getJobStatus().get(END_SECONDS, TimeUnit.SECONDS);
     }
 
     private static synchronized MiniCluster running() throws Exception {

@@ -106,6 +106,7 @@ class RecoveryTest {
             table.apply(change);
         });
         private String plan;
+        private JobClient client;
 
         Job(Trial trial) {
             this(COUNTS, trial);
@@ -135,11 +136,13 @@ class RecoveryTest {
             } else {
                 assertThat(report.nativeNodes()).as(report.decisions()).isEmpty();
             }
-            return compiled.execute().getJobClient().orElseThrow();
+            client = compiled.execute().getJobClient().orElseThrow();
+            return client;
         }
 
         @Override
         public void close() throws Exception {
+            LocalCluster.end(client);
             ParityCollectFactory.unregister(sinkId);
             trial.close();
             Parity.checkReleased();

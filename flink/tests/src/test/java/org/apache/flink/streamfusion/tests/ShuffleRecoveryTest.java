@@ -87,9 +87,8 @@ class ShuffleRecoveryTest {
 
     @AfterEach
     void release() throws Exception {
-        if (client != null && !client.getJobStatus().get().isGloballyTerminalState()) {
-            client.cancel().get();
-        }
+        mood = SinkMood.QUICK;
+        LocalCluster.end(client);
         ParityCollectFactory.unregister(sinkId);
         trial.close();
         Parity.checkReleased();
