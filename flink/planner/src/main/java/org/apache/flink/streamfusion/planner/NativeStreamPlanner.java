@@ -2,6 +2,7 @@ package org.apache.flink.streamfusion.planner;
 
 import org.apache.flink.api.dag.Transformation;
 import org.apache.flink.configuration.CheckpointingOptions;
+import org.apache.flink.configuration.Configuration;
 import org.apache.flink.configuration.ReadableConfig;
 import org.apache.flink.runtime.util.EnvironmentInformation;
 import org.apache.flink.streamfusion.planner.StageNodes.BatchLimits;
@@ -146,12 +147,13 @@ final class NativeStreamPlanner extends StreamPlanner {
     }
 
     /**
-     * Whether checkpoints may store what is on its way. A timeout after which an aligned one becomes unaligned changes nothing: what
+     * Whether checkpoints may store what is on its way, which only periodic ones do that are exactly once. A timeout after which an aligned one becomes unaligned changes nothing: what
      * was sent before must be fit to be stored.
      */
-    private static boolean mayBeUnaligned(StreamExecutionEnvironment environment, ReadableConfig config) {
-        return config.getOptional(CheckpointingOptions.ENABLE_UNALIGNED)
-                .orElseGet(() -> environment.getCheckpointConfig().isUnalignedCheckpointsEnabled());
+    private static boolean mayBeUnaligned(StreamExecutionEnvironment environment, TableConfig config) {
+        final Configuration merged = Configuration.fromMap(environment.getConfiguration().toMap());
+        merged.addAll(Configuration.fromMap(config.toMap()));
+        return CheckpointingOptions.isUnalignedCheckpointEnabled(merged);
     }
 
     private static BatchLimits batchLimits(StreamExecutionEnvironment environment, ReadableConfig config) {

@@ -112,6 +112,7 @@ class StageTranslationTest {
                                             .replace("\"exchange\": null", "\"exchange\": null, \"fragmentInput\": true");
                                 });
         final TestSession session = TestSession.with(service);
+        session.environment().enableCheckpointing(1_000);
         session.tables().getConfig().set("execution.checkpointing.unaligned.enabled", "true");
         final OneInputTransformation<?, ?> aggregate = nativeOperators(session, AGGREGATE).get(0);
         final PartitionTransformation<?> exchange = (PartitionTransformation<?>) aggregate.getInputs().get(0);
@@ -119,6 +120,28 @@ class StageTranslationTest {
         assertThat(requests.get(0)).contains("\"unaligned\":true");
         assertThat(exchange.getPartitioner().isSupportsUnalignedCheckpoint()).isTrue();
         assertThat(aggregate.getStateKeySelector()).isNotNull();
+    }
+
+    @Test
+    void checkpoints_that_are_at_least_once_or_never_taken_are_not_unaligned() {
+        for (boolean checkpoints : new boolean[] {true, false}) {
+            final List<String> requests = new ArrayList<>();
+            final FixedPlanService service =
+                    new FixedPlanService()
+                            .answer(
+                                    request -> {
+                                        requests.add(request);
+                                        return NativePlans.aggregateInTwoStages(request);
+                                    });
+            final TestSession session = TestSession.with(service);
+            session.tables().getConfig().set("execution.checkpointing.unaligned.enabled", "true");
+            if (checkpoints) {
+                session.environment().enableCheckpointing(1_000);
+                session.tables().getConfig().set("execution.checkpointing.mode", "AT_LEAST_ONCE");
+            }
+            nativeOperators(session, AGGREGATE);
+            assertThat(requests.get(0)).contains("\"unaligned\":false");
+        }
     }
 
     @Test
