@@ -50,11 +50,22 @@ class PlanShapeParityTest {
     }
 
     @Test
-    void upsertSourceIsNormalizedByFlink() throws Exception {
+    void upsertSourceIsNormalizedAndCounted() throws Exception {
         Parity.of("SELECT v, COUNT(*) FROM t GROUP BY v")
                 .changelog("t", "id INT NOT NULL, v INT, PRIMARY KEY (id) NOT ENFORCED", "+I,+U,-D", upserts())
-                .expectStock("ChangelogNormalize", "")
+                .expectNative("Exchange", "ChangelogNormalize", "Calc", "Exchange", "GroupAggregate")
+                .run();
+    }
+
+    @Test
+    void exchangeInFrontOfAnOperatorOfFlinkStaysOnFlink() throws Exception {
+        Parity.of(
+                        "SELECT v, COUNT(*) FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS n FROM t)"
+                                + " WHERE n <= 2 GROUP BY v")
+                .input("t", DDL, rows())
+                .expectStock("Rank", "")
                 .expectStock("Exchange", "")
+                .expectNative("Calc", "Exchange", "GroupAggregate")
                 .run();
     }
 
