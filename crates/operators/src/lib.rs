@@ -27,26 +27,69 @@ pub use group_agg::GroupAgg;
 use streamfusion_row::Batch;
 use streamfusion_state::KeyedState;
 
+use crate::bundle::{BundleMetrics, FlushReason};
+
 /// Rows per batch that [`Operator::pull`] hands out at most, where the operator itself decides on the size.
 pub const OUTPUT_BATCH_ROWS: usize = 8192;
 
 /// Bytes of text and binary values in such a batch, unless one row alone has more.
 pub const OUTPUT_BATCH_BYTES: usize = 4 << 20;
 
-/// An operator with one input.
+/// An operator with one input, or with two.
 ///
-/// The driver pushes a batch and then pulls until nothing is left, before it pushes the next one.
+/// The driver gives it a batch, or an event that stands between batches, and then pulls until nothing is left, before it gives the next one.
 pub trait Operator: Send {
     /// Takes one batch. Output becomes visible through [`Operator::pull`].
     ///
     /// After an error the operator must not be used again.
     fn push(&mut self, batch: Batch) -> Result<(), OperatorError>;
 
+    /// Takes one batch of the second input, where there is one.
+    fn push_second(&mut self, batch: Batch) -> Result<(), OperatorError> {
+        drop(batch);
+        Err(OperatorError::Internal("it has one input".into()))
+    }
+
     /// The next output batch with at least one row, or `None` when the pushed batch has been answered completely.
     fn pull(&mut self) -> Result<Option<Batch>, OperatorError>;
+
+    /// Ends the open bundle, if there is one; what comes of it is pulled next. Called in front of a watermark of either input, of a
+    /// checkpoint barrier, and at the end of the input.
+    fn flush(&mut self, reason: FlushReason) -> Result<(), OperatorError> {
+        let _ = reason;
+        Ok(())
+    }
+
+    /// Takes a watermark, behind the rows that came before it and behind [`Operator::flush`], and says which one goes on, behind the rows
+    /// that are pulled next.
+    fn watermark(&mut self, watermark_ms: i64) -> Result<Option<i64>, OperatorError> {
+        Ok(Some(watermark_ms))
+    }
+
+    /// When, in processing time, [`Operator::processing_time`] is to be called. Asked for after each call.
+    fn timer(&self) -> Option<i64> {
+        None
+    }
+
+    /// Tells the processing time: before a batch is pushed, and when a [timer](Operator::timer) is due. A watermark that is
+    /// returned goes on at once.
+    fn processing_time(&mut self, now_ms: i64) -> Result<Option<i64>, OperatorError> {
+        let _ = now_ms;
+        Ok(None)
+    }
 
     /// The keyed state of this operator, if it keeps some. Asked for between batches only.
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
         None
+    }
+
+    /// What its bundles came to, if it makes any.
+    fn bundle_metrics(&self) -> Option<&BundleMetrics> {
+        None
+    }
+
+    /// Bytes that the open bundle takes, beside what the keyed state says.
+    fn bundle_bytes(&self) -> usize {
+        0
     }
 }
