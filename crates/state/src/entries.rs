@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, UInt32Array};
 use arrow::datatypes::{DataType, Field};
+use streamfusion_row::KeyGroup;
 
 use crate::StateError;
 use crate::canonical::Fault;
@@ -21,7 +22,7 @@ use crate::codec::{Codec, SectionColumns, with_definition};
 use crate::column::{field_bytes, for_each_used};
 use crate::keyed::{KeyGroups, RestoreError};
 use crate::paged::{PagedSnapshot, PagedVec, Value};
-use crate::slots::{NONE, Slots, SlotsSnapshot, UsedPage};
+use crate::slots::{NONE, Slots, SlotsSnapshot, UsedPage, for_each_piece};
 use crate::ttl::{LastWrites, LastWritesSnapshot, StateTtl, last_write_column, last_write_field, last_writes};
 
 /// Column of a section of entries: the number of the row of its key in the main section.
@@ -249,6 +250,9 @@ pub(crate) trait AnyEntries: Debug + Send {
     fn restore(&mut self, columns: &mut SectionColumns<'_>, slots: &Slots, rows: &[u32]) -> Result<(), RestoreError>;
 }
 
+/// Takes the columns of a record batch and how many rows they have.
+pub(crate) type Sink<'a> = dyn FnMut(usize, Vec<ArrayRef>) -> Result<(), Fault> + 'a;
+
 /// Entries at one moment.
 pub(crate) trait EntriesSnapshot: Debug + Send + Sync {
     fn positions(&self) -> &SlotsSnapshot;
@@ -256,14 +260,9 @@ pub(crate) trait EntriesSnapshot: Debug + Send + Sync {
     /// When the first of the entries at the positions in use expires.
     fn deadline(&self, pages: &[UsedPage]) -> Option<i64>;
 
-    /// Adds the Arrow columns of the positions in use, `rows` of them. `keys` are the slots of the table.
-    fn encode(
-        &self,
-        keys: &SlotsSnapshot,
-        pages: &[UsedPage],
-        rows: usize,
-        out: &mut Vec<ArrayRef>,
-    ) -> Result<(), Fault>;
+    /// Hands the entries of a key group to `sink`, as Arrow columns and the number of their rows. `keys` are the slots of
+    /// the table.
+    fn encode(&self, keys: &SlotsSnapshot, group: KeyGroup, sink: &mut Sink<'_>) -> Result<(), Fault>;
 
     /// Bytes that the entries at the positions in use take at most, `rows` of them.
     fn bytes_bound(&self, pages: &[UsedPage], rows: usize) -> usize;
@@ -400,25 +399,21 @@ impl<E: Value, C: Codec<E>> EntriesSnapshot for Snapshot<E, C> {
         self.writes.as_ref().and_then(|writes| writes.deadline(pages))
     }
 
-    fn encode(
-        &self,
-        keys: &SlotsSnapshot,
-        pages: &[UsedPage],
-        rows: usize,
-        out: &mut Vec<ArrayRef>,
-    ) -> Result<(), Fault> {
+    fn encode(&self, keys: &SlotsSnapshot, group: KeyGroup, sink: &mut Sink<'_>) -> Result<(), Fault> {
         let codec = &self.format.codec;
-        let (mut numbers, mut writer) = (Vec::with_capacity(rows), codec.writer(rows));
-        for_each_used(&self.nodes, pages, |node| {
-            numbers.push(keys.rank(node.slot));
-            codec.write(&mut writer, &node.entry);
-        });
-        out.push(Arc::new(UInt32Array::from(numbers)));
-        codec.finish(writer, out)?;
-        if let Some(writes) = &self.writes {
-            out.push(last_write_column(writes.values(pages, rows)));
-        }
-        Ok(())
+        for_each_piece(self.positions.pages(group), |pages, rows| {
+            let (mut numbers, mut writer) = (Vec::with_capacity(rows), codec.writer(rows));
+            for_each_used(&self.nodes, pages, |node| {
+                numbers.push(keys.rank(node.slot));
+                codec.write(&mut writer, &node.entry);
+            });
+            let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt32Array::from(numbers))];
+            codec.finish(writer, &mut columns)?;
+            if let Some(writes) = &self.writes {
+                columns.push(last_write_column(writes.values(pages, rows)));
+            }
+            sink(rows, columns)
+        })
     }
 
     fn bytes_bound(&self, pages: &[UsedPage], rows: usize) -> usize {

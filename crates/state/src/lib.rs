@@ -2,7 +2,7 @@
 //!
 //! A keyed operator has a [`KeyedTable`]: it registers what it keeps per key, maps the keys of a batch to *slots* once, and
 //! works on values by slot, never on bytes. One value per key lies in a [`Column`](column), a whole row in [`rows`], several
-//! values in [`entries`].
+//! values in [`entries`], several rows in [`RowEntries`].
 //!
 //! Values lie in pages of 64, and a page belongs to one key group ([`Slots`]). A snapshot moves the page directories
 //! ([`paged`]) and touches no page; it is encoded key group by key group, on another thread, by the [`codec`] of each
@@ -28,7 +28,7 @@ pub use entries::{Entries, EntriesId, EntryTable};
 pub use keyed::{KeyGroups, KeyedState, RestoreError, StateClock, StateContext, StateSnapshot};
 pub use map::{MapCodec, MapEntry, MapHash, MapTable};
 pub use paged::Value;
-pub use rows::{RowLayout, Rows, RowsId};
+pub use rows::{Identity, PackedRows, RowEntries, RowEntriesId, RowLayout, Rows, RowsId};
 pub use slots::Slots;
 pub use table::{BatchKeys, KeyLayout, KeyedTable, Touched};
 pub use ttl::StateTtl;

@@ -96,16 +96,18 @@ pub struct MapTable<K, V, H> {
     equality: PhantomData<fn() -> H>,
 }
 
+/// What an index over all slots hashes: the slot and the hash of what it has there.
 #[inline]
-fn combine(slot: u32, hash: u64) -> u32 {
+pub(crate) fn combine(slot: u32, hash: u64) -> u32 {
     let mixed = mix(hash ^ (u64::from(slot) << 32 | u64::from(slot)));
     #[expect(clippy::cast_possible_truncation, reason = "32 of 64 hash bits")]
     let short = (mixed >> 16) as u32;
     short
 }
 
+/// Where an entry of such an index lies.
 #[inline]
-fn place(entry: &(u32, u32)) -> u64 {
+pub(crate) fn place(entry: &(u32, u32)) -> u64 {
     mix(u64::from(entry.0))
 }
 

@@ -251,6 +251,34 @@ impl SlotsSnapshot {
     }
 }
 
+/// Rows per record batch, about.
+pub(crate) const BATCH_ROWS: usize = 1 << 16;
+
+/// How many slots of these pages are in use.
+pub(crate) fn count(pages: &[UsedPage]) -> usize {
+    pages.iter().map(|page| page.used.count_ones() as usize).sum()
+}
+
+/// Calls `each` with pages that make about a record batch, and how many slots of them are in use, until there are no more.
+pub(crate) fn for_each_piece<E>(
+    pages: &[UsedPage],
+    mut each: impl FnMut(&[UsedPage], usize) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut rest = pages;
+    while !rest.is_empty() {
+        let mut rows = 0;
+        let taken = rest.iter().take_while(|page| {
+            let room = rows < BATCH_ROWS;
+            rows += if room { page.used.count_ones() as usize } else { 0 };
+            room
+        });
+        let (pages, others) = rest.split_at(taken.count());
+        rest = others;
+        each(pages, rows)?;
+    }
+    Ok(())
+}
+
 /// The places of the bits of a word.
 #[inline]
 pub(crate) fn bits(mut word: u64) -> impl Iterator<Item = usize> {

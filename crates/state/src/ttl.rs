@@ -138,6 +138,11 @@ impl LastWritesSnapshot {
         values
     }
 
+    /// The time of one place.
+    pub(crate) fn value(&self, place: u32) -> i64 {
+        *self.written.get(place)
+    }
+
     /// When the first of the places in use expires.
     pub(crate) fn deadline(&self, pages: &[UsedPage]) -> Option<i64> {
         let mut earliest: Option<i64> = None;

@@ -273,6 +273,8 @@ impl Leaf for Arc<[u8]> {
     }
 }
 
+impl Value for () {}
+
 impl<T: Value> Value for Option<T> {
     #[inline]
     fn heap_bytes(&self) -> usize {

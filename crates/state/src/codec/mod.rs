@@ -169,6 +169,32 @@ impl<L: Leaf> Codec<Option<L>> for Nullable<L> {
     }
 }
 
+/// No columns.
+impl Codec<()> for () {
+    type Writer = ();
+    type Reader = ();
+
+    fn fields(&self, _prefix: &str, _out: &mut Vec<Field>) {}
+
+    fn writer(&self, _rows: usize) {}
+
+    #[inline]
+    fn write(&self, _writer: &mut (), _value: &()) {}
+
+    fn finish(&self, _writer: (), _out: &mut Vec<ArrayRef>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn reader(&self, _prefix: &str, _columns: &mut SectionColumns<'_>) -> Result<(), RestoreError> {
+        Ok(())
+    }
+
+    #[inline]
+    fn read(&self, _reader: &(), _row: usize) -> Result<(), &'static str> {
+        Ok(())
+    }
+}
+
 /// The columns of one value behind those of another.
 impl<A, B, CA: Codec<A>, CB: Codec<B>> Codec<(A, B)> for (CA, CB) {
     type Writer = (CA::Writer, CB::Writer);

@@ -68,6 +68,19 @@ impl RowLayout {
         self.fields.iter().map(|place| &place.ty)
     }
 
+    /// The text whose end lies at `end`, behind the one whose end lies at `before`.
+    fn text<'a>(&self, row: &'a [u8], end: usize, before: Option<usize>) -> Option<&'a [u8]> {
+        let start = before.and_then(|at| end_at(row, at)).unwrap_or_default();
+        row.get(self.fixed + start..self.fixed + end_at(row, end)?)
+    }
+
+    /// Whether a packed row has in its fields `columns` what `other`, a packed row of the layout `layout` of those columns, has.
+    pub(super) fn same_fields(&self, row: &[u8], columns: &[usize], layout: &Self, other: &[u8]) -> bool {
+        columns.iter().zip(&layout.fields).all(|(column, place)| {
+            self.fields.get(*column).is_some_and(|own| same_field((self, own, row), (layout, place, other)))
+        })
+    }
+
     /// Bytes of the row that begins in front of `bytes`, and nothing if it does not.
     pub(super) fn row_bytes(&self, bytes: &[u8]) -> usize {
         self.fixed + self.last_end.and_then(|at| end_at(bytes, at)).unwrap_or_default()
@@ -80,6 +93,29 @@ pub(super) fn end_at(row: &[u8], at: usize) -> Option<usize> {
     let end = row.get(at..at + END_BYTES)?.first_chunk::<END_BYTES>()?;
     // usize has at least 32 bits where this runs
     Some(u32::from_le_bytes(*end) as usize)
+}
+
+/// Whether a field of one packed row equals a field of the same type of another one.
+fn same_field(a: (&RowLayout, &Place, &[u8]), b: (&RowLayout, &Place, &[u8])) -> bool {
+    let ((a_layout, a_place, a), (b_layout, b_place, b)) = (a, b);
+    let valid = |row: &[u8], bit: usize| row.get(bit / 8).is_some_and(|byte| byte & (1 << (bit % 8)) != 0);
+    if valid(a, a_place.bit) != valid(b, b_place.bit) {
+        return false;
+    }
+    match (&a_place.value, &b_place.value) {
+        (ValuePlace::Boolean { offset: at }, ValuePlace::Boolean { offset }) => a.get(*at) == b.get(*offset),
+        (ValuePlace::Fixed { offset: at, width }, ValuePlace::Fixed { offset, .. }) => {
+            a.get(*at..at + width) == b.get(*offset..offset + width)
+        }
+        (ValuePlace::Text { offset: at, before: a_before }, ValuePlace::Text { offset, before }) => {
+            a_layout.text(a, *at, *a_before) == b_layout.text(b, *offset, *before)
+        }
+        (ValuePlace::Row { children: a_fields, .. }, ValuePlace::Row { children, .. }) => {
+            let mut fields = a_fields.iter().zip(children);
+            fields.all(|(a_field, field)| same_field((a_layout, a_field, a), (b_layout, field, b)))
+        }
+        _ => false,
+    }
 }
 
 fn count(ty: &DataType, bits: &mut usize) {

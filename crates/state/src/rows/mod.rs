@@ -8,9 +8,10 @@
 //! Packing is canonical: rows are equal exactly if their bytes are. So equality is that of Flink's BinaryRowData: NULL equals
 //! NULL, FLOAT and DOUBLE are compared bit for bit, and row kinds do not count.
 //!
-//! A slot need not be a key's: for several rows per key, the positions of an [`EntryTable`](crate::EntryTable) number them.
+//! Several rows per key are [`RowEntries`], packed alike.
 
 mod column;
+mod entries;
 mod gather;
 mod layout;
 mod pack;
@@ -27,6 +28,8 @@ use crate::heap::{ByteHeap, LARGEST_CHUNK, OWNER_BYTES, Span};
 use crate::paged::PagedVec;
 
 pub(crate) use self::column::StoredRows;
+pub(crate) use self::entries::StoredRowEntries;
+pub use self::entries::{Identity, PackedRows, RowEntries, RowEntriesId};
 pub use self::layout::RowLayout;
 use self::pack::Packed;
 

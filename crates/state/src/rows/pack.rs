@@ -59,6 +59,15 @@ impl Packed {
         })
     }
 
+    /// The row that was asked for as number `number`.
+    #[inline]
+    pub(super) fn row(&self, number: usize) -> &[u8] {
+        match self.starts.get(number..number + 2) {
+            Some([start, end]) => &self.bytes[*start..*end],
+            _ => &[],
+        }
+    }
+
     /// Bytes of all rows.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.len()

@@ -32,7 +32,7 @@ use crate::entries::{AnyEntries, Entries, EntriesId, StoredEntries};
 use crate::index::Found;
 use crate::keyed::{KeyGroups, KeyedState, RestoreError, StateClock, StateContext, StateSnapshot};
 use crate::paged::PAGE;
-use crate::rows::{RowLayout, Rows, RowsId, StoredRows};
+use crate::rows::{Identity, RowEntries, RowEntriesId, RowLayout, Rows, RowsId, StoredRowEntries, StoredRows};
 use crate::slots::Slots;
 use crate::ttl::{LastWrites, StateTtl};
 use crate::{StateError, index};
@@ -121,6 +121,24 @@ impl KeyedTable {
         EntriesId { place: self.entries.len() - 1, entries: PhantomData }
     }
 
+    /// Adds any number of rows per key, before the first key. Their section is called `name`, the Arrow columns of a row
+    /// `field.0` and so on; `definitions` says in words what each holds. What else there is of a row lies in the columns of
+    /// `codec`, called `value` and so on, and `nothing` stands where there is no row. For the rest see [`KeyedTable::add_column`]. Errors if the
+    /// identity has a column that rows do not have.
+    pub fn add_row_entries<V: crate::paged::Value + Copy>(
+        &mut self,
+        name: impl Into<String>,
+        definitions: Vec<String>,
+        layout: RowLayout,
+        identity: Identity,
+        codec: impl Codec<V>,
+        nothing: V,
+    ) -> Result<RowEntriesId<V>, StateError> {
+        let entries = RowEntries::new(self.key_groups(), layout, identity, nothing, self.ttl)?;
+        self.entries.push(Box::new(StoredRowEntries::new(name.into(), definitions, codec, entries)));
+        Ok(RowEntriesId { place: self.entries.len() - 1, value: PhantomData })
+    }
+
     /// The slots of the keys of a batch; new keys are added. A key whose values have expired has empty ones. Errors if a key
     /// is of another subtask.
     pub fn load(&mut self, keys: BatchKeys<'_>, touched: &mut Touched) -> Result<(), StateError> {
@@ -181,6 +199,16 @@ impl KeyedTable {
     /// Entries, and the slots that they belong to. Errors if they are another table's.
     #[inline]
     pub fn entries<N: Entries>(&mut self, id: EntriesId<N>) -> Result<(&mut N, &Slots), StateError> {
+        let entries = self.entries.get_mut(id.place).and_then(|entries| entries.typed().downcast_mut());
+        Ok((entries.ok_or(StateError::Unregistered)?, &self.slots))
+    }
+
+    /// The rows of all keys, and the slots that they belong to. Errors if they are another table's.
+    #[inline]
+    pub fn row_entries<V: crate::paged::Value + Copy>(
+        &mut self,
+        id: RowEntriesId<V>,
+    ) -> Result<(&mut RowEntries<V>, &Slots), StateError> {
         let entries = self.entries.get_mut(id.place).and_then(|entries| entries.typed().downcast_mut());
         Ok((entries.ok_or(StateError::Unregistered)?, &self.slots))
     }

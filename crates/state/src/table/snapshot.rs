@@ -2,12 +2,12 @@
 //!
 //! The main section has one row per key: the key, then the columns in the order in which they were registered. Each kind
 //! of entries has a section of its own, with the number of the key's row in the main section. Rows go by page, which is
-//! no order that means anything.
+//! no order that means anything; those of row entries go key by key, in the order of their list.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use streamfusion_row::KeyGroup;
 
@@ -15,17 +15,15 @@ use super::KeyedTable;
 use super::keys::KeysSnapshot;
 use crate::canonical::{CanonicalError, Fault, Section};
 use crate::column::ColumnSnapshot;
-use crate::entries::EntriesSnapshot;
+use crate::entries::{EntriesSnapshot, Sink};
 use crate::keyed::StateSnapshot;
-use crate::slots::{SlotsSnapshot, UsedPage};
+use crate::slots::{SlotsSnapshot, count, for_each_piece};
 use crate::ttl::{LastWrites, LastWritesSnapshot, last_write_column, last_write_field};
 
 /// Metadata of a section's schema: the version of its columns.
 pub(super) const VERSION_KEY: &str = "streamfusion.version";
 /// The version that is written.
 pub(super) const VERSION: &str = "1";
-/// Rows per record batch, about.
-const BATCH_ROWS: usize = 1 << 16;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -84,31 +82,21 @@ fn field_bytes(field: &Field) -> usize {
     FIELD_BYTES + field.name().len() + metadata + children
 }
 
-fn count(pages: &[UsedPage]) -> usize {
-    pages.iter().map(|page| page.used.count_ones() as usize).sum()
-}
-
-/// A section whose batches have some pages each; one batch if there are no pages.
+/// A section that `encode` hands over batch by batch; one batch without rows if it hands over none.
 fn section(
     name: &str,
     schema: &SchemaRef,
-    pages: &[UsedPage],
-    encode: impl Fn(&[UsedPage], usize) -> Result<Vec<ArrayRef>, Fault>,
+    encode: impl FnOnce(&mut Sink<'_>) -> Result<(), Fault>,
 ) -> Result<Section, Fault> {
     let mut batches = Vec::new();
-    let mut rest = pages;
-    while batches.is_empty() || !rest.is_empty() {
-        let mut rows = 0;
-        let taken = rest.iter().take_while(|page| {
-            let room = rows < BATCH_ROWS;
-            rows += if room { page.used.count_ones() as usize } else { 0 };
-            room
-        });
-        let (pages, others) = rest.split_at(taken.count());
-        rest = others;
+    encode(&mut |rows, columns| {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let batch = RecordBatch::try_new_with_options(SchemaRef::clone(schema), encode(pages, rows)?, &options);
+        let batch = RecordBatch::try_new_with_options(SchemaRef::clone(schema), columns, &options);
         batches.push(batch.map_err(|error| Fault::Arrow { section: name.to_owned(), error })?);
+        Ok(())
+    })?;
+    if batches.is_empty() {
+        batches.push(RecordBatch::new_empty(SchemaRef::clone(schema)));
     }
     Section::try_new(name, batches)
 }
@@ -116,23 +104,21 @@ fn section(
 impl TableSnapshot {
     fn encode(&self, group: KeyGroup) -> Result<Vec<Section>, Fault> {
         let mut sections = Vec::with_capacity(1 + self.entries.len());
-        sections.push(section(self.name, &self.schema, self.slots.pages(group), |pages, rows| {
-            let mut columns = Vec::with_capacity(self.schema.fields().len());
-            self.keys.encode(pages, rows, &mut columns)?;
-            for column in &self.columns {
-                column.encode(pages, rows, &mut columns)?;
-            }
-            if let Some(writes) = &self.writes {
-                columns.push(last_write_column(writes.values(pages, rows)));
-            }
-            Ok(columns)
+        sections.push(section(self.name, &self.schema, |sink| {
+            for_each_piece(self.slots.pages(group), |pages, rows| {
+                let mut columns = Vec::with_capacity(self.schema.fields().len());
+                self.keys.encode(pages, rows, &mut columns)?;
+                for column in &self.columns {
+                    column.encode(pages, rows, &mut columns)?;
+                }
+                if let Some(writes) = &self.writes {
+                    columns.push(last_write_column(writes.values(pages, rows)));
+                }
+                sink(rows, columns)
+            })
         })?);
         for (name, schema, entries) in &self.entries {
-            sections.push(section(name, schema, entries.positions().pages(group), |pages, rows| {
-                let mut columns = Vec::with_capacity(schema.fields().len());
-                entries.encode(&self.slots, pages, rows, &mut columns)?;
-                Ok(columns)
-            })?);
+            sections.push(section(name, schema, |sink| entries.encode(&self.slots, group, sink))?);
         }
         Ok(sections)
     }
