@@ -79,6 +79,13 @@ impl BytesKeyIndex {
         }
     }
 
+    /// The slot of the key `bytes` with Flink's hash `hash`, if it is there.
+    #[inline]
+    pub fn find(&self, bytes: &[u8], hash: u32) -> Option<u32> {
+        let same = |entry: &(u32, u32)| entry.0 == hash && stored(&self.heap, self.keys.get(entry.1).span) == bytes;
+        self.table.find(mix(u64::from(hash)), same).map(|entry| entry.1)
+    }
+
     /// Makes room for so many more keys.
     pub fn reserve(&mut self, keys: usize) {
         self.table.reserve(keys, |entry| mix(u64::from(entry.0)));

@@ -62,6 +62,13 @@ impl FixedKeyIndex {
         }
     }
 
+    /// The slot of `key`, if it is there; NULL is `None`.
+    #[inline]
+    pub fn find(&self, key: Option<u64>) -> Option<u32> {
+        let Some(key) = key else { return self.null };
+        self.table.find(mix(key), |entry| entry.0 == key).map(|entry| entry.1)
+    }
+
     /// The slot of the NULL key, which is added if it is new.
     pub fn find_or_add_null(&mut self, slots: &mut Slots) -> Result<Found, StateError> {
         if let Some(slot) = self.null {

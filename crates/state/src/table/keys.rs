@@ -113,6 +113,33 @@ impl KeyIndex {
         Ok(())
     }
 
+    /// Calls `each` with the slot of the key of each of these rows, if it is there.
+    pub(super) fn find(
+        &self,
+        keys: BatchKeys<'_>,
+        rows: &[u32],
+        mut each: impl FnMut(Option<u32>),
+    ) -> Result<(), StateError> {
+        let rows = rows.iter().map(|row| *row as usize);
+        match (self, keys) {
+            (Self::Single(slot), BatchKeys::Single(_)) => rows.for_each(|_| each(*slot)),
+            (Self::Fixed(index, ..), BatchKeys::Fixed(keys, nulls)) => {
+                for row in rows {
+                    let key = keys.get(row).filter(|_| nulls.is_none_or(|nulls| nulls.is_valid(row)));
+                    each(index.find(key.copied()));
+                }
+            }
+            (Self::Bytes(index, _), BatchKeys::Bytes(keys)) => {
+                for row in rows {
+                    let key = keys.row(row);
+                    each(index.find(key, hash_bytes_by_words(key).cast_unsigned()));
+                }
+            }
+            _ => return Err(StateError::Unregistered),
+        }
+        Ok(())
+    }
+
     pub(super) fn remove(&mut self, slots: &mut Slots, slot: u32) {
         match self {
             Self::Single(single) => {

@@ -14,6 +14,7 @@
 //! Snapshots, restore and the bytes taken are the table's: an operator has no code for them.
 
 mod keys;
+mod pair;
 mod restore;
 mod snapshot;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 
 pub use keys::{BatchKeys, KeyLayout, fixed_key_bits};
+pub use pair::TablePair;
 
 use self::keys::KeyIndex;
 use crate::canonical::Sections;
@@ -161,6 +163,28 @@ impl KeyedTable {
             }
         }
         Ok(())
+    }
+
+    /// The slots of the keys of some rows of a batch, where they are there and have not expired; no key is added. What was loaded
+    /// before counts as another batch.
+    pub fn find(&mut self, keys: BatchKeys<'_>, rows: &[u32], found: &mut Vec<Option<u32>>) -> Result<(), StateError> {
+        self.maintain();
+        self.expire(keys.len())?;
+        found.clear();
+        self.keys.find(keys, rows, |slot| found.push(slot))?;
+        let Some(writes) = &self.writes else { return Ok(()) };
+        for place in found {
+            if let Some(slot) = place.filter(|slot| writes.expired(*slot)) {
+                clear(&mut self.columns, &mut self.entries, slot);
+                *place = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the table has a section of this name.
+    pub(crate) fn has_section(&self, name: &str) -> bool {
+        name == self.name || self.entries.iter().any(|entries| entries.name() == name)
     }
 
     /// Begins a batch of so many rows: reads the clock and removes some of what has expired.

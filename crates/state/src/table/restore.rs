@@ -18,8 +18,7 @@ impl KeyedTable {
             let (first, last) = (groups.first, groups.last);
             return Err(RestoreError::KeyGroup { group: sections.key_group.0, first, last });
         }
-        let known = |name: &str| name == self.name || self.entries.iter().any(|entries| entries.name() == name);
-        if let Some(unknown) = sections.sections.iter().find(|section| !known(section.name())) {
+        if let Some(unknown) = sections.sections.iter().find(|section| !self.has_section(section.name())) {
             return Err(RestoreError::Section { section: unknown.name().to_owned(), what: "unknown" });
         }
         let main = find(sections, self.name)?;
