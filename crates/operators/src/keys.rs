@@ -82,7 +82,17 @@ impl Keys {
         table: &mut KeyedTable,
         touched: &mut Touched,
     ) -> Result<(), OperatorError> {
-        let keys = match (&mut self.form, columns) {
+        let keys = self.encode(columns, num_rows)?;
+        Ok(table.load(keys, touched)?)
+    }
+
+    /// The keys of the rows as tables take them. `columns` are the key columns.
+    pub(crate) fn encode<'a>(
+        &'a mut self,
+        columns: &'a [ArrayRef],
+        num_rows: usize,
+    ) -> Result<BatchKeys<'a>, OperatorError> {
+        Ok(match (&mut self.form, columns) {
             (Form::Global, _) => BatchKeys::Single(num_rows),
             (Form::Fixed { ty, bits }, [column]) => {
                 if column.data_type() != ty || !fixed_key_bits(column, bits) {
@@ -97,7 +107,6 @@ impl Keys {
             (Form::Fixed { .. }, _) => {
                 return Err(OperatorError::Internal("a key of one column without its column".to_owned()));
             }
-        };
-        Ok(table.load(keys, touched)?)
+        })
     }
 }

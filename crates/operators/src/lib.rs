@@ -14,6 +14,7 @@ mod definition;
 pub mod drop_update_before;
 pub mod error;
 pub mod group_agg;
+pub mod join;
 mod keys;
 mod row_per_key;
 
@@ -23,6 +24,7 @@ pub use deduplicate::Deduplicate;
 pub use drop_update_before::DropUpdateBefore;
 pub use error::OperatorError;
 pub use group_agg::GroupAgg;
+pub use join::Join;
 
 use streamfusion_row::Batch;
 use streamfusion_state::KeyedState;

@@ -252,7 +252,7 @@ pub(crate) fn record_batch(columns: &[ArrayRef], rows: usize) -> Result<RecordBa
 }
 
 /// Adds the columns that `rex` reads. Returns false where that is not known.
-fn collect_inputs(rex: &Rex, read: &mut BTreeSet<usize>) -> bool {
+pub(crate) fn collect_inputs(rex: &Rex, read: &mut BTreeSet<usize>) -> bool {
     match rex {
         Rex::InputRef { index, .. } => {
             read.insert(*index);

@@ -173,12 +173,7 @@ impl KeyedTable {
         found.clear();
         self.keys.find(keys, rows, |slot| found.push(slot))?;
         let Some(writes) = &self.writes else { return Ok(()) };
-        for place in found {
-            if let Some(slot) = place.filter(|slot| writes.expired(*slot)) {
-                clear(&mut self.columns, &mut self.entries, slot);
-                *place = None;
-            }
-        }
+        found.iter_mut().for_each(|slot| *slot = slot.filter(|slot| !writes.expired(*slot)));
         Ok(())
     }
 

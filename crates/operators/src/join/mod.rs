@@ -1,0 +1,203 @@
+//! Joins without a window or a time condition.
+//!
+//! Both inputs are kept in state by join key ([`records`]). A batch of one input is matched with the rows of the other
+//! ([`probe`]); what then goes out is a table of rules ([`rules`]). With mini-batch, where both sides have at most one row per
+//! join key, bundles of both inputs are folded first ([`bundle`]), and what is left takes the same way. Other joins go row
+//! by row in mini-batch mode too, so that rows that are there several times never meet a fold.
+//!
+//! Follows: StreamingJoinOperator, StreamingSemiAntiJoinOperator, MiniBatchStreamingJoinOperator, Flink 2.2. Differences: of several rows
+//! that match a row, the order is that in which they came in, where Flink's depends on the state backend; joins
+//! with several rows per join key are not bundled, so that rows that cancel out within a bundle go out and back. The condition
+//! of SEMI and ANTI is evaluated for all pairs of a retraction; Flink stops at the first that matches. A batch sees one
+//! clock reading for the time-to-live.
+
+mod bundle;
+mod bundle_keys;
+mod condition;
+mod output;
+mod probe;
+mod records;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use std::num::NonZeroU64;
+
+use streamfusion_plan::Reason;
+use streamfusion_plan::node::{self, InputSide, InputSideKey, JoinType};
+use streamfusion_plan::types::LogicalType;
+use streamfusion_row::Batch;
+use streamfusion_state::{KeyedState, StateContext, TablePair};
+
+use self::bundle::{Bundle, Replayed};
+use self::condition::Condition;
+use self::output::Shape;
+use self::probe::{Probe, SideOf};
+use self::records::{Degrees, Names, Records};
+use self::rules::{Rule, has_degrees};
+use crate::bundle::{BundleMetrics, FlushReason};
+use crate::{Operator, OperatorError};
+
+/// Name of the state. Names never change.
+const TABLE: &str = "join";
+const LEFT: Names = Names { keys: "left_records", rows: "left_records.rows" };
+const RIGHT: Names = Names { keys: "right_records", rows: "right_records.rows" };
+
+/// One of the two inputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// The first.
+    Left,
+    /// The second.
+    Right,
+}
+
+impl Input {
+    fn other(self) -> Self {
+        match self {
+            Self::Left => Self::Right,
+            Self::Right => Self::Left,
+        }
+    }
+}
+
+/// Whether [`Join`] does over rows of these types exactly what Flink does.
+pub fn supports(spec: &node::Join, left: &LogicalType, right: &LogicalType) -> Result<(), Reason> {
+    records::supports(&spec.left, left)?;
+    records::supports(&spec.right, right)?;
+    spec.condition.as_ref().map_or(Ok(()), condition::supports)
+}
+
+/// Whether bundles of both inputs are folded.
+fn is_bundled(spec: &node::Join) -> Option<NonZeroU64> {
+    let at_most_one = |side: &InputSide| matches!(side.unique_key(), InputSideKey::JoinKeyContainsUniqueKey(_));
+    let size = spec.mini_batch_size.and_then(NonZeroU64::new)?;
+    (at_most_one(&spec.left) && at_most_one(&spec.right)).then_some(size)
+}
+
+/// See the [module](self). The output has the columns of the left input and, but for SEMI and ANTI, those of the right one
+/// behind them.
+#[derive(Debug)]
+pub struct Join {
+    join_type: JoinType,
+    left: Records,
+    right: Records,
+    tables: TablePair,
+    condition: Option<Condition>,
+    probe: Probe,
+    bundle: Option<Bundle>,
+}
+
+impl Join {
+    /// An operator without state over rows of these types. Errors if [`supports`] refuses it.
+    pub fn try_new(
+        spec: &node::Join,
+        left: &LogicalType,
+        right: &LogicalType,
+        context: &StateContext,
+    ) -> Result<Self, OperatorError> {
+        supports(spec, left, right).map_err(|reason| OperatorError::Internal(reason.to_string()))?;
+        let degrees = |input| if has_degrees(spec.join_type, input) { Degrees::Kept } else { Degrees::None };
+        let nulls = &spec.filter_nulls;
+        let (left_rows, left_table) = Records::try_new(LEFT, &spec.left, nulls, left, degrees(Input::Left), context)?;
+        let (right_rows, right_table) =
+            Records::try_new(RIGHT, &spec.right, nulls, right, degrees(Input::Right), context)?;
+        let bundle = match is_bundled(spec) {
+            None => None,
+            Some(size) => {
+                let (left, right) = (records::keys(&spec.left, left)?, records::keys(&spec.right, right)?);
+                Some(Bundle::new(spec.join_type, size, left, right))
+            }
+        };
+        Ok(Self {
+            join_type: spec.join_type,
+            left: left_rows,
+            right: right_rows,
+            tables: TablePair::new(TABLE, left_table, right_table),
+            condition: spec.condition.as_ref().map(Condition::try_new).transpose()?,
+            probe: Probe::new(),
+            bundle,
+        })
+    }
+
+    fn accept(&mut self, side: Input, batch: Batch) -> Result<(), OperatorError> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        match side {
+            Input::Left => self.left.check(&batch)?,
+            Input::Right => self.right.check(&batch)?,
+        }
+        match &mut self.bundle {
+            Some(bundle) => {
+                bundle.push(side, batch);
+                Ok(())
+            }
+            None => self.begin(side, batch, None),
+        }
+    }
+
+    fn begin(&mut self, side: Input, batch: Batch, suppressed: Option<Vec<bool>>) -> Result<(), OperatorError> {
+        let Self { left, right, tables, .. } = self;
+        let left = SideOf { records: left, table: &mut tables.left };
+        let right = SideOf { records: right, table: &mut tables.right };
+        let (mut own, mut other) = if side == Input::Left { (left, right) } else { (right, left) };
+        self.probe.begin(side, Rule::of(self.join_type, side), batch, suppressed, &mut own, &mut other)
+    }
+
+    /// The next output of what the probe works on.
+    fn probed(&mut self) -> Result<Option<Batch>, OperatorError> {
+        let Self { left, right, tables, .. } = self;
+        let left = SideOf { records: left, table: &mut tables.left };
+        let right = SideOf { records: right, table: &mut tables.right };
+        let (mut own, mut other) = if self.probe.side() == Input::Left { (left, right) } else { (right, left) };
+        let shape = match self.join_type {
+            JoinType::Semi | JoinType::Anti => Shape::Left,
+            JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full => Shape::Both,
+        };
+        self.probe.pull(shape, self.condition.as_ref(), &mut own, &mut other)
+    }
+}
+
+impl Operator for Join {
+    fn push(&mut self, batch: Batch) -> Result<(), OperatorError> {
+        self.accept(Input::Left, batch)
+    }
+
+    fn push_second(&mut self, batch: Batch) -> Result<(), OperatorError> {
+        self.accept(Input::Right, batch)
+    }
+
+    fn pull(&mut self) -> Result<Option<Batch>, OperatorError> {
+        loop {
+            if let Some(batch) = self.probed()? {
+                if let Some(bundle) = &mut self.bundle {
+                    bundle.emitted(batch.num_rows());
+                }
+                return Ok(Some(batch));
+            }
+            let Some(bundle) = &mut self.bundle else { return Ok(None) };
+            let Some(Replayed { side, batch, suppressed }) = bundle.next()? else { return Ok(None) };
+            self.begin(side, batch, Some(suppressed))?;
+        }
+    }
+
+    fn flush(&mut self, reason: FlushReason) -> Result<(), OperatorError> {
+        if let Some(bundle) = &mut self.bundle {
+            bundle.flush(reason);
+        }
+        Ok(())
+    }
+
+    fn state(&mut self) -> Option<&mut dyn KeyedState> {
+        Some(&mut self.tables)
+    }
+
+    fn bundle_metrics(&self) -> Option<&BundleMetrics> {
+        self.bundle.as_ref().map(Bundle::metrics)
+    }
+
+    fn bundle_bytes(&self) -> usize {
+        self.probe.bytes() + self.bundle.as_ref().map_or(0, Bundle::bytes)
+    }
+}

@@ -1,0 +1,498 @@
+//! The rows of one input, by join key: what the other input finds.
+//!
+//! What identifies a row among those of its join key decides how they are kept. Where the join key has at most one row, it lies
+//! under the key's slot; otherwise rows are entries with positions, in the order in which they came, and what is the same row is
+//! one entry, which counts its copies where nothing identifies rows. A *degree* says how many rows of the other input a row
+//! matches; it is kept where the join type asks for it.
+//!
+//! Follows: JoinRecordStateViews, OuterJoinRecordStateViews, Flink 2.2. Differences: several rows of a join key come back in the order
+//! in which they came in; Flink's order is that of a hash map or of bytes, as the state backend has it.
+
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::{DataType, Field};
+use streamfusion_plan::Reason;
+use streamfusion_plan::node::{InputSide, InputSideKey};
+use streamfusion_plan::types::LogicalType;
+use streamfusion_row::types::arrow_type;
+use streamfusion_row::{Batch, RowKind};
+use streamfusion_state::canonical::Fault;
+use streamfusion_state::codec::{Codec, Required, SectionColumns};
+use streamfusion_state::{
+    ColumnId, Identity, KeyedTable, PackedRows, RestoreError, RowEntries, RowEntriesId, RowLayout, Rows, RowsId,
+    StateContext, StateTtl, Touched, Value,
+};
+
+use crate::OperatorError;
+use crate::definition::describe;
+use crate::keys::Keys;
+
+/// Names of a table and of its entries; they never change.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Names {
+    pub(super) keys: &'static str,
+    pub(super) rows: &'static str,
+}
+
+/// Whether rows have a degree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Degrees {
+    Kept,
+    None,
+}
+
+/// How often an entry is there, and its degree.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Copies {
+    count: i32,
+    degree: i32,
+}
+
+impl Value for Copies {}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Records {
+    pub(super) keys: Keys,
+    pub(super) types: Vec<DataType>,
+    /// Key columns in which a NULL matches nothing.
+    null_filtered: Vec<usize>,
+    store: Store,
+    degrees: Degrees,
+    packed: PackedRows,
+}
+
+#[derive(Debug)]
+enum Store {
+    /// JoinKeyContainsUniqueKey.
+    One { rows: RowsId, degrees: Option<ColumnId<i32>> },
+    /// InputSideHasUniqueKey, InputSideHasNoUniqueKey.
+    Several { rows: RowEntriesId<Copies>, repeat: Repeat },
+}
+
+/// Whether what is the same row may be there several times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Repeat {
+    Counted,
+    /// Another one takes its place.
+    Replaced,
+}
+
+/// How rows of the type `input` are kept.
+struct Resolved {
+    keys: Keys,
+    types: Vec<DataType>,
+    layout: RowLayout,
+}
+
+fn resolve(side: &InputSide, input: &LogicalType) -> Result<Resolved, Reason> {
+    let types = input.fields().iter().map(|field| arrow_type(&field.ty)).collect::<Result<Vec<_>, _>>()?;
+    let key_types: Option<(Vec<_>, Vec<_>)> =
+        side.keys.iter().map(|key| Some((input.fields().get(*key)?.ty.clone(), types.get(*key)?.clone()))).collect();
+    let (logical, arrow) = key_types.ok_or_else(|| Reason::new("a key column does not exist"))?;
+    let keys = Keys::try_new(&side.keys, &logical, &arrow)?;
+    let layout = RowLayout::try_new(&types).map_err(|error| Reason::new(error.to_string()))?;
+    Ok(Resolved { keys, types, layout })
+}
+
+/// Whether rows of the type `input` can be kept.
+pub(super) fn supports(side: &InputSide, input: &LogicalType) -> Result<(), Reason> {
+    resolve(side, input).map(drop)
+}
+
+/// How keys are made of rows of the type `input`.
+pub(super) fn keys(side: &InputSide, input: &LogicalType) -> Result<Keys, OperatorError> {
+    resolve(side, input).map(|resolved| resolved.keys).map_err(|reason| OperatorError::Internal(reason.to_string()))
+}
+
+impl Records {
+    /// No rows, and the table that they will be in.
+    pub(super) fn try_new(
+        names: Names,
+        side: &InputSide,
+        filter_nulls: &[bool],
+        input: &LogicalType,
+        degrees: Degrees,
+        context: &StateContext,
+    ) -> Result<(Self, KeyedTable), OperatorError> {
+        let Resolved { keys, types, layout } =
+            resolve(side, input).map_err(|reason| OperatorError::Internal(reason.to_string()))?;
+        let mut table = KeyedTable::new(names.keys, keys.layout(), StateTtl::of_millis(side.ttl_ms), context);
+        let definitions = input.fields().iter().map(|field| describe(&field.ty)).collect();
+        let several = |table: &mut KeyedTable, identity, repeat| {
+            let codec = CopiesCodec::new(repeat, degrees);
+            let nothing = Copies { count: 1, degree: 0 };
+            let rows = table.add_row_entries(names.rows, definitions, layout.clone(), identity, codec, nothing)?;
+            Ok::<_, OperatorError>(Store::Several { rows, repeat })
+        };
+        let store = match side.unique_key() {
+            InputSideKey::JoinKeyContainsUniqueKey(_) => {
+                let definitions = input.fields().iter().map(|field| describe(&field.ty)).collect();
+                let rows = table.add_rows("row", definitions, layout);
+                let column = |table: &mut KeyedTable| {
+                    table.add_column("degree", None, Required::<i32>::new("", DataType::Int32), 0)
+                };
+                Store::One { rows, degrees: (degrees == Degrees::Kept).then(|| column(&mut table)) }
+            }
+            InputSideKey::HasUniqueKey(key) => several(&mut table, Identity::Columns(key.to_vec()), Repeat::Replaced)?,
+            InputSideKey::NoUniqueKey => several(&mut table, Identity::WholeRow, Repeat::Counted)?,
+        };
+        let filtered = side.keys.iter().zip(filter_nulls).filter(|(_, filtered)| **filtered);
+        let null_filtered = filtered.map(|(key, _)| *key).collect();
+        Ok((Self { keys, types, null_filtered, store, degrees, packed: PackedRows::default() }, table))
+    }
+
+    /// Errors if the columns are not those of the input.
+    pub(super) fn check(&self, batch: &Batch) -> Result<(), OperatorError> {
+        if batch.columns().iter().map(|column| column.data_type()).eq(&self.types) {
+            return Ok(());
+        }
+        let found = batch.columns().iter().map(|column| column.data_type().to_string()).collect::<Vec<_>>();
+        Err(OperatorError::Input(format!("rows of the types {}", found.join(", "))))
+    }
+
+    /// Whether a NULL in the key of this row keeps it from matching anything.
+    pub(super) fn matches_nothing(&self, batch: &Batch, row: u32) -> bool {
+        let null = |column: &usize| batch.columns().get(*column).is_some_and(|column| column.is_null(row as usize));
+        self.null_filtered.iter().any(null)
+    }
+
+    /// Calls `body` with a way through the rows.
+    pub(super) fn walk<T>(&self, table: &mut KeyedTable, body: impl WalkBody<Output = T>) -> Result<T, OperatorError> {
+        Ok(match &self.store {
+            Store::One { rows, .. } => body.run(&*table.rows(*rows)?),
+            Store::Several { rows, .. } => body.run(&*table.row_entries(*rows)?.0),
+        })
+    }
+
+    /// The rows at these positions, in this order.
+    pub(super) fn gather(&self, table: &mut KeyedTable, positions: &[u32]) -> Result<Vec<ArrayRef>, OperatorError> {
+        Ok(match &self.store {
+            Store::One { rows, .. } => table.rows(*rows)?.gather(positions)?,
+            Store::Several { rows, .. } => table.row_entries(*rows)?.0.gather(positions)?,
+        })
+    }
+
+    /// How often the rows at these positions are there, empty if once each; and their degrees, if they are kept.
+    pub(super) fn read(
+        &self,
+        table: &mut KeyedTable,
+        positions: &[u32],
+        copies: &mut Vec<i32>,
+        degrees: &mut Vec<i32>,
+    ) -> Result<(), OperatorError> {
+        copies.clear();
+        degrees.clear();
+        match &self.store {
+            Store::One { degrees: None, .. } => {}
+            Store::One { degrees: Some(column), .. } => {
+                let column = table.column(*column)?;
+                degrees.extend(positions.iter().map(|position| *column.get(*position)));
+            }
+            Store::Several { rows, repeat } => {
+                let (rows, _) = table.row_entries(*rows)?;
+                if *repeat == Repeat::Counted {
+                    copies.extend(positions.iter().map(|position| rows.value(*position).count));
+                }
+                if self.degrees == Degrees::Kept {
+                    degrees.extend(positions.iter().map(|position| rows.value(*position).degree));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the degrees of rows that were matched, by position. They live anew from now on.
+    pub(super) fn set_degrees(
+        &self,
+        table: &mut KeyedTable,
+        degrees: impl Iterator<Item = (u32, i32)>,
+    ) -> Result<(), OperatorError> {
+        let mut slots = Vec::new();
+        match &self.store {
+            Store::One { degrees: None, .. } => {}
+            Store::One { degrees: Some(column), .. } => {
+                let column = table.column(*column)?;
+                for (slot, degree) in degrees {
+                    column.set(slot, degree);
+                    slots.push(slot);
+                }
+            }
+            Store::Several { rows, .. } => {
+                let (rows, _) = table.row_entries(*rows)?;
+                for (position, degree) in degrees {
+                    rows.value_mut(position).degree = degree;
+                    slots.push(rows.slot(position));
+                }
+            }
+        }
+        table.commit(&slots);
+        Ok(())
+    }
+
+    /// Takes over the rows of a batch in their order: accumulating ones are added, with what they matched as their degree,
+    /// retracting ones removed. Keys without a row are forgotten.
+    pub(super) fn write(
+        &mut self,
+        table: &mut KeyedTable,
+        touched: &Touched,
+        written: &Written<'_>,
+    ) -> Result<(), OperatorError> {
+        match &self.store {
+            Store::One { rows, degrees } => write_one(table, *rows, *degrees, touched, written),
+            Store::Several { rows, repeat } => {
+                let (batch, packed) = (written.batch, &mut self.packed);
+                let (entries, _) = table.row_entries(*rows)?;
+                let numbers: Vec<u32> = (0..).take(batch.num_rows()).collect();
+                entries.pack(batch.columns(), &numbers, packed)?;
+                write_several(table, *rows, *repeat, packed, touched, written)
+            }
+        }
+    }
+}
+
+/// What a batch does to the rows of its input.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Written<'a> {
+    pub(super) batch: &'a Batch,
+    /// Per row: how many rows of the other input it matches. Empty if degrees are not kept.
+    pub(super) matches: &'a [i32],
+    /// Which retractions leave the row where it is, because the next row replaces it.
+    pub(super) suppressed: Option<&'a [bool]>,
+}
+
+impl Written<'_> {
+    /// Per row whether it is accumulating, without the retractions that change nothing.
+    fn changes(&self) -> impl Iterator<Item = (usize, bool)> {
+        let kinds = self.batch.kinds().map(|kinds| kinds.values());
+        (0..self.batch.num_rows()).filter_map(move |row| {
+            let accumulates = kinds.is_none_or(|kinds| is_accumulate(kinds[row]));
+            let suppressed = !accumulates && self.suppressed.is_some_and(|suppressed| suppressed[row]);
+            (!suppressed).then_some((row, accumulates))
+        })
+    }
+
+    fn degree(&self, row: usize) -> i32 {
+        self.matches.get(row).copied().unwrap_or_default()
+    }
+}
+
+#[inline]
+pub(super) fn is_accumulate(kind: u8) -> bool {
+    kind == RowKind::Insert as u8 || kind == RowKind::UpdateAfter as u8
+}
+
+fn write_one(
+    table: &mut KeyedTable,
+    rows: RowsId,
+    degrees: Option<ColumnId<i32>>,
+    touched: &Touched,
+    written: &Written<'_>,
+) -> Result<(), OperatorError> {
+    /// What is left of a key after the batch.
+    #[derive(Clone, Copy)]
+    enum Left {
+        /// What there was.
+        Same,
+        Row(u32),
+        Nothing,
+    }
+    let mut left = vec![Left::Same; touched.slots.len()];
+    for (row, accumulates) in written.changes() {
+        if let Some(left) = touched.groups.get(row).and_then(|key| left.get_mut(*key as usize)) {
+            // rows are counted in 31 bits
+            *left = if accumulates { Left::Row(row as u32) } else { Left::Nothing };
+        }
+    }
+    let (mut stored, mut slots) = (Vec::with_capacity(left.len()), Vec::with_capacity(left.len()));
+    for (left, slot) in left.iter().zip(&touched.slots) {
+        if let Left::Row(row) = left {
+            stored.push(*row);
+            slots.push(*slot);
+        }
+    }
+    table.rows(rows)?.store(written.batch.columns(), &stored, &slots)?;
+    if let Some(column) = degrees {
+        let column = table.column(column)?;
+        stored.iter().zip(&slots).for_each(|(row, slot)| column.set(*slot, written.degree(*row as usize)));
+    }
+    table.commit(&slots);
+    for (left, slot) in left.iter().zip(&touched.slots) {
+        if matches!(left, Left::Nothing) {
+            table.remove(*slot)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_several(
+    table: &mut KeyedTable,
+    rows: RowEntriesId<Copies>,
+    repeat: Repeat,
+    packed: &PackedRows,
+    touched: &Touched,
+    written: &Written<'_>,
+) -> Result<(), OperatorError> {
+    let (entries, slots) = table.row_entries(rows)?;
+    for (row, accumulates) in written.changes() {
+        let slot = touched.groups.get(row).and_then(|key| touched.slots.get(*key as usize));
+        let slot = *slot.ok_or_else(|| OperatorError::Internal("a row without a key".to_owned()))?;
+        let (found, degree) = (entries.find(slot, packed, row), written.degree(row));
+        match (found, accumulates, repeat) {
+            (None, true, _) => {
+                entries.append(slots, slot, packed, row, Copies { count: 1, degree })?;
+            }
+            (Some(position), true, Repeat::Replaced) => {
+                entries.replace(position, packed, row)?;
+                entries.value_mut(position).degree = degree;
+            }
+            (Some(position), true, Repeat::Counted) => {
+                let copies = entries.value_mut(position);
+                *copies = Copies { count: copies.count.saturating_add(1), degree };
+            }
+            (Some(position), false, Repeat::Counted) if entries.value(position).count > 1 => {
+                entries.value_mut(position).count -= 1;
+            }
+            (Some(position), false, _) => {
+                entries.remove(position);
+            }
+            (None, false, _) => {} // never seen, or expired
+        }
+    }
+    let (kept, gone): (Vec<u32>, Vec<u32>) = touched.slots.iter().partition(|slot| entries.first(**slot).is_some());
+    table.commit(&kept);
+    gone.into_iter().try_for_each(|slot| table.remove(slot))?;
+    Ok(())
+}
+
+/// The rows under a slot, one after the other.
+pub(super) trait Walk {
+    /// The position of the first row of a slot.
+    fn first(&self, slot: u32) -> Option<u32>;
+    /// The position of the row behind this one.
+    fn next(&self, position: u32) -> Option<u32>;
+    /// Whether the row has expired.
+    fn expired(&self, position: u32) -> bool;
+    /// Bytes of the row.
+    fn bytes(&self, position: u32) -> usize;
+}
+
+/// Something to do with either way of keeping rows.
+pub(super) trait WalkBody {
+    type Output;
+    fn run<W: Walk>(self, walk: &W) -> Self::Output;
+}
+
+impl Walk for Rows {
+    #[inline]
+    fn first(&self, slot: u32) -> Option<u32> {
+        self.has(slot).then_some(slot)
+    }
+
+    #[inline]
+    fn next(&self, _: u32) -> Option<u32> {
+        None
+    }
+
+    #[inline]
+    fn expired(&self, _: u32) -> bool {
+        // the key's slot has, and is not found then
+        false
+    }
+
+    #[inline]
+    fn bytes(&self, position: u32) -> usize {
+        self.get(position).map_or(0, <[u8]>::len)
+    }
+}
+
+impl Walk for RowEntries<Copies> {
+    #[inline]
+    fn first(&self, slot: u32) -> Option<u32> {
+        self.first(slot)
+    }
+
+    #[inline]
+    fn next(&self, position: u32) -> Option<u32> {
+        self.next(position)
+    }
+
+    #[inline]
+    fn expired(&self, position: u32) -> bool {
+        self.expired(position)
+    }
+
+    #[inline]
+    fn bytes(&self, position: u32) -> usize {
+        self.row(position).len()
+    }
+}
+
+/// The columns of [`Copies`] that are not the same for all rows.
+#[derive(Debug)]
+struct CopiesCodec {
+    count: Option<Required<i32>>,
+    degree: Option<Required<i32>>,
+}
+
+impl CopiesCodec {
+    fn new(repeat: Repeat, degrees: Degrees) -> Self {
+        let column = |name| Required::new(name, DataType::Int32);
+        Self {
+            count: (repeat == Repeat::Counted).then(|| column("count")),
+            degree: (degrees == Degrees::Kept).then(|| column("degree")),
+        }
+    }
+}
+
+type Writer = <Required<i32> as Codec<i32>>::Writer;
+type Reader = <Required<i32> as Codec<i32>>::Reader;
+
+impl Codec<Copies> for CopiesCodec {
+    type Writer = (Option<Writer>, Option<Writer>);
+    type Reader = (Option<Reader>, Option<Reader>);
+
+    fn fields(&self, prefix: &str, out: &mut Vec<Field>) {
+        self.count.iter().chain(&self.degree).for_each(|column| column.fields(prefix, out));
+    }
+
+    fn writer(&self, rows: usize) -> Self::Writer {
+        let writer = |column: &Required<i32>| column.writer(rows);
+        (self.count.as_ref().map(writer), self.degree.as_ref().map(writer))
+    }
+
+    fn write(&self, writer: &mut Self::Writer, value: &Copies) {
+        if let (Some(column), Some(writer)) = (&self.count, &mut writer.0) {
+            column.write(writer, &value.count);
+        }
+        if let (Some(column), Some(writer)) = (&self.degree, &mut writer.1) {
+            column.write(writer, &value.degree);
+        }
+    }
+
+    fn finish(&self, writer: Self::Writer, out: &mut Vec<ArrayRef>) -> Result<(), Fault> {
+        let columns = [(&self.count, writer.0), (&self.degree, writer.1)];
+        for (column, writer) in columns {
+            if let (Some(column), Some(writer)) = (column, writer) {
+                column.finish(writer, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn reader(&self, prefix: &str, columns: &mut SectionColumns<'_>) -> Result<Self::Reader, RestoreError> {
+        let count = self.count.as_ref().map(|column| column.reader(prefix, columns)).transpose()?;
+        Ok((count, self.degree.as_ref().map(|column| column.reader(prefix, columns)).transpose()?))
+    }
+
+    fn read(&self, reader: &Self::Reader, row: usize) -> Result<Copies, &'static str> {
+        let value = |column: &Option<Required<i32>>, reader: &Option<Reader>, absent| match (column, reader) {
+            (Some(column), Some(reader)) => column.read(reader, row),
+            _ => Ok(absent),
+        };
+        let count = value(&self.count, &reader.0, 1)?;
+        if count < 1 {
+            return Err("a row that is there less than once");
+        }
+        Ok(Copies { count, degree: value(&self.degree, &reader.1, 0)? })
+    }
+}
