@@ -11,7 +11,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array, StringArray};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use serde_json::{Value, json};
-use streamfusion_engine::{Edge, ShuffleParameters, Stage, StateParameters, plan};
+use streamfusion_engine::{Edge, InputParameters, Output, ShuffleParameters, Stage, StateParameters, plan};
 use streamfusion_operators::deduplicate::StoredKind;
 use streamfusion_row::{Batch, frame};
 use streamfusion_state::{KeyGroups, StateClock};
@@ -72,7 +72,12 @@ fn open(spec: &str, gather_rows: usize) -> Stage {
     let edge = Edge { channels: 1, max_parallelism: 128 };
     let mut stage =
         Stage::open(spec, edge, Some(&state), &|_, _| panic!("no expression of the job runs in the JVM")).unwrap();
-    stage.shuffle(&ShuffleParameters { gather_rows, ..ShuffleParameters::default() }).unwrap();
+    stage
+        .shuffle(&ShuffleParameters {
+            first: InputParameters { gather_rows, receiver: None },
+            ..ShuffleParameters::default()
+        })
+        .unwrap();
     stage
 }
 
@@ -91,12 +96,12 @@ fn batch() -> Batch {
 fn run(stage: &mut Stage, parts: &[Vec<u8>]) -> usize {
     let mut rows = 0;
     let mut drain = |stage: &mut Stage| {
-        while let Some(batch) = stage.pull().unwrap() {
+        while let Some(batch) = stage.pull().unwrap().and_then(Output::into_batch) {
             rows += batch.num_rows();
         }
     };
     for part in parts {
-        stage.push_encoded(part).unwrap();
+        stage.push_encoded(0, part).unwrap();
         drain(stage);
     }
     stage.flush().unwrap();

@@ -29,6 +29,18 @@ impl fmt::Display for NodeName {
     }
 }
 
+impl NodeName {
+    /// The name of a stage that has no node of its own.
+    pub(crate) fn entry() -> Self {
+        Self { id: 0, description: "native entry".to_owned() }
+    }
+}
+
+/// A stage that cannot be built.
+pub(crate) fn unsupported(text: &str) -> EngineError {
+    EngineError::Unsupported(Reason::new(text))
+}
+
 /// Why planning or a stage failed.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {

@@ -5,18 +5,25 @@
 
 #![forbid(unsafe_code)]
 
+mod build;
 pub mod capabilities;
 pub mod error;
+#[cfg(test)]
+mod event_tests;
+mod exchange;
 pub mod input;
+mod link;
 mod metrics;
 pub mod stage;
 pub mod state;
 
 pub use capabilities::capabilities;
 pub use error::{EngineError, NodeName};
-pub use input::{InputError, Receiver, Sender, ShuffleParameters};
-pub use stage::{Edge, HostFactory, Stage, open_entry};
+pub use exchange::Edge;
+pub use input::{InputError, InputParameters, Receiver, Sender, ShuffleParameters};
+pub use stage::{HostFactory, Output, Stage, open_entry};
 pub use state::{EncodedGroup, StageMemory, StageSnapshot, StateParameters};
+pub use streamfusion_operators::bundle::FlushReason;
 
 use streamfusion_plan::{Graph, plan_job};
 

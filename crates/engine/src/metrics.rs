@@ -1,6 +1,7 @@
 //! What a stage counts, per node.
 
 use serde_json::{Value, json};
+use streamfusion_operators::bundle::BundleMetrics;
 
 use crate::error::NodeName;
 
@@ -24,13 +25,18 @@ impl NodeMetrics {
         self.rows_out += rows as u64;
     }
 
-    pub(crate) fn to_json(&self, node: &NodeName) -> Value {
-        json!({
+    /// With what the bundles of the node came to, if it makes any.
+    pub(crate) fn to_json(&self, node: &NodeName, bundles: Option<&BundleMetrics>) -> Value {
+        let mut json = json!({
             "id": node.id,
             "batchesIn": self.batches_in,
             "rowsIn": self.rows_in,
             "batchesOut": self.batches_out,
             "rowsOut": self.rows_out,
-        })
+        });
+        if let (Some(bundles), Some(map)) = (bundles, json.as_object_mut()) {
+            map.extend(bundles.entries().map(|(name, count)| (name.to_owned(), count.into())));
+        }
+        json
     }
 }

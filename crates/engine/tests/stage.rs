@@ -9,7 +9,9 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Int64Type};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use streamfusion_engine::{Edge, EngineError, Receiver, Sender, ShuffleParameters, Stage, StateParameters, plan};
+use streamfusion_engine::{
+    Edge, EngineError, InputParameters, Output, Receiver, Sender, ShuffleParameters, Stage, StateParameters, plan,
+};
 use streamfusion_operators::deduplicate::StoredKind;
 use streamfusion_row::{Batch, fragment, frame};
 use streamfusion_state::{KeyGroups, StateClock};
@@ -66,7 +68,7 @@ fn job() -> Value {
         node(5, "sink", result, json!({"dynamicTableSink": {}})),
     ];
     let edges: Vec<Value> = (1..5).map(|id| json!({"source": id, "target": id + 1})).collect();
-    json!({"flinkVersion": "2.2.1", "config": {}, "checkpointing": false, "nodes": nodes, "edges": edges})
+    json!({"flinkVersion": "2.2.1", "config": {}, "nodes": nodes, "edges": edges})
 }
 
 /// source 1, calc 2 with this condition and this projection, sink 3
@@ -77,7 +79,7 @@ fn calc_job(condition: &Value, projection: &[Value], result: &str) -> Value {
         node(3, "sink", result, json!({"dynamicTableSink": {}})),
     ];
     let edges: Vec<Value> = (1..3).map(|id| json!({"source": id, "target": id + 1})).collect();
-    json!({"flinkVersion": "2.2.1", "config": {"streamfusion.islands.weigh": "false"}, "checkpointing": false, "nodes": nodes, "edges": edges})
+    json!({"flinkVersion": "2.2.1", "config": {"streamfusion.islands.weigh": "false"}, "nodes": nodes, "edges": edges})
 }
 
 /// The specs of the job's stages.
@@ -108,7 +110,7 @@ fn rows(rows: &[(i64, i64)]) -> Batch {
 
 fn drain(stage: &mut Stage) -> Result<Vec<Batch>, EngineError> {
     let mut out = Vec::new();
-    while let Some(batch) = stage.pull()? {
+    while let Some(batch) = stage.pull()?.and_then(Output::into_batch) {
         out.push(batch);
     }
     Ok(out)
@@ -139,11 +141,11 @@ fn run(input: &[(i64, i64)], cuts: &[usize], channels: u32) -> Result<BTreeMap<i
     bounds.push(input.len());
     bounds.sort_unstable();
     for pair in bounds.windows(2) {
-        first.push(rows(&input[pair[0]..pair[1]]))?;
+        first.push(0, rows(&input[pair[0]..pair[1]]))?;
         for part in drain(&mut first)? {
             let group = u32::from(part.key_group().expect("a key group behind a keyed exchange"));
             let target = &mut second[(group * channels / 128) as usize];
-            target.push_encoded(&frame::encode(&part).unwrap())?;
+            target.push_encoded(0, &frame::encode(&part).unwrap())?;
             out.extend(drain(target)?);
         }
     }
@@ -179,14 +181,14 @@ fn job_yields_the_changelog_of_flink() {
 #[test]
 fn failure_names_its_node_and_its_java_class_and_the_stage_fails_from_then_on() {
     let mut stage = open(&stages()[0], 1);
-    stage.push(rows(&[(1, 1)])).unwrap();
+    stage.push(0, rows(&[(1, 1)])).unwrap();
     drain(&mut stage).unwrap();
-    let pushed = stage.push(rows(&[(7, 1)])).and_then(|()| drain(&mut stage).map(drop));
+    let pushed = stage.push(0, rows(&[(7, 1)])).and_then(|()| drain(&mut stage).map(drop));
     let error = pushed.expect_err("a division by zero");
     assert!(error.to_string().contains("node 2 calc 2"), "{error}");
     let java = error.expression_error().expect("an error that Flink shares").to_string();
     assert_eq!(java, "java.lang.ArithmeticException: / by zero");
-    assert!(matches!(stage.push(rows(&[(1, 1)])), Err(EngineError::Failed)));
+    assert!(matches!(stage.push(0, rows(&[(1, 1)])), Err(EngineError::Failed)));
     assert!(matches!(stage.pull(), Err(EngineError::Failed)));
 }
 
@@ -194,7 +196,7 @@ fn failure_names_its_node_and_its_java_class_and_the_stage_fails_from_then_on() 
 fn panic_becomes_an_error_that_names_the_node() {
     let mut stage = open(&stages()[0], 1);
     stage.panic_on_purpose();
-    let error = stage.push(rows(&[(1, 1)])).expect_err("a panic");
+    let error = stage.push(0, rows(&[(1, 1)])).expect_err("a panic");
     assert!(error.to_string().contains("node 2 calc 2: native code panicked: on purpose"), "{error}");
     assert!(matches!(stage.pull(), Err(EngineError::Failed)));
 }
@@ -203,10 +205,10 @@ fn panic_becomes_an_error_that_names_the_node() {
 fn bytes_that_are_no_batch_are_refused() {
     let specs = stages();
     let mut first = open(&specs[0], 1);
-    first.push(rows(&[(1, 1)])).unwrap();
+    first.push(0, rows(&[(1, 1)])).unwrap();
     let bytes = frame::encode(&drain(&mut first).unwrap()[0]).unwrap();
     for end in 0..bytes.len() {
-        let error = open(&specs[1], 1).push_encoded(&bytes[..end]).unwrap_err();
+        let error = open(&specs[1], 1).push_encoded(0, &bytes[..end]).unwrap_err();
         assert!(matches!(error, EngineError::Input { .. }), "{end} bytes: {error}");
         assert!(error.to_string().starts_with("node 4 "), "{error}");
     }
@@ -257,7 +259,7 @@ fn the_inputs_of_a_union_may_name_the_fields_of_a_row_differently() {
             let values: ArrayRef = Arc::new(Int64Array::from(vec![value]));
             Arc::new(StructArray::new(fields, vec![values], Some(NullBuffer::from(vec![valid]))))
         };
-        stage.push(Batch::try_new(vec![column(1, false), column(2, true)], 1, None).unwrap()).unwrap();
+        stage.push(0, Batch::try_new(vec![column(1, false), column(2, true)], 1, None).unwrap()).unwrap();
         let out = drain(&mut stage).unwrap();
         assert_eq!(out[0].columns()[0].as_struct().column(0).as_primitive::<Int64Type>().values(), &[2]);
     }
@@ -273,19 +275,22 @@ fn fragments_of_the_first_stage_give_the_result_of_whole_batches() {
         let (mut first, mut second) = (open(&specs[0], 1), open(&specs[1], 1));
         if unaligned {
             first.shuffle(&ShuffleParameters { sender: Some(sender), ..Default::default() }).unwrap();
-            let parameters = ShuffleParameters { gather_rows: 1000, receiver: Some(receiver), sender: None };
+            let parameters = ShuffleParameters {
+                first: InputParameters { gather_rows: 1000, receiver: Some(receiver) },
+                ..Default::default()
+            };
             second.shuffle(&parameters).unwrap();
         }
-        first.push(rows(&input)).unwrap();
+        first.push(0, rows(&input)).unwrap();
         let sent = drain(&mut first).unwrap();
         let last = sent.len() - 1;
         assert_eq!(unaligned, sent.len() > 1);
         for (index, batch) in sent.into_iter().enumerate() {
             if unaligned {
-                second.push_encoded(&fragment::encode(&batch).unwrap()).unwrap();
-                assert_eq!(second.is_pending(), index < last);
+                second.push_encoded(0, &fragment::encode(&batch).unwrap()).unwrap();
+                assert_eq!(second.is_pending(0), index < last);
             } else {
-                second.push_encoded(&frame::encode(&batch).unwrap()).unwrap();
+                second.push_encoded(0, &frame::encode(&batch).unwrap()).unwrap();
             }
         }
         second.flush().unwrap();

@@ -20,7 +20,7 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_entryOp
 ) -> jlong {
     guard(env, |env| {
         let spec = spec.try_to_string(env)?;
-        let entry = streamfusion_engine::open_entry(&spec, size("capacityRows", i64::from(capacity_rows))?)?;
+        let entry = streamfusion_engine::open_entry(&spec, 0, size("capacityRows", i64::from(capacity_rows))?)?;
         Ok(ENTRIES.open(Mutex::new(entry)))
     })
 }

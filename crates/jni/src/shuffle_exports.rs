@@ -50,7 +50,7 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageIs
     _: JClass<'a>,
     stage: jlong,
 ) -> jboolean {
-    guard(env, |_| with_stage(stage, |stage| Ok(jboolean::from(stage.is_pending()))))
+    guard(env, |_| with_stage(stage, |stage| Ok(jboolean::from(stage.is_pending(0)))))
 }
 
 /// `int[] stagePendingKeyGroups(long stage)`: ascending.
@@ -61,7 +61,7 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stagePe
     stage: jlong,
 ) -> JIntArray<'a> {
     guard(env, |env| {
-        let groups = with_stage(stage, |stage| Ok(stage.pending_key_groups()))?;
+        let groups = with_stage(stage, |stage| Ok(stage.pending_key_groups(0)))?;
         let groups: Vec<jint> = groups.into_iter().map(|group| jint::from(group.0)).collect();
         let array = env.new_int_array(groups.len())?;
         array.set_region(env, 0, &groups)?;
@@ -78,7 +78,7 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageSn
     group: jint,
 ) -> JByteArray<'a> {
     guard(env, |env| {
-        let bytes = with_stage(stage, |stage| Ok(stage.snapshot_pending(key_group(group)?)?))?;
+        let bytes = with_stage(stage, |stage| Ok(stage.snapshot_pending(0, key_group(group)?)?))?;
         Ok(env.byte_array_from_slice(&bytes)?)
     })
 }
@@ -94,6 +94,6 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageRe
 ) {
     guard(env, |env| {
         let bytes = env.convert_byte_array(&bytes)?;
-        with_stage(stage, |stage| Ok(stage.restore_pending(key_group(group)?, &bytes)?))
+        with_stage(stage, |stage| Ok(stage.restore_pending(0, key_group(group)?, &bytes)?))
     });
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use jni::EnvUnowned;
 use jni::objects::{JByteArray, JClass, JObject, JString};
 use jni::sys::{jint, jlong};
-use streamfusion_engine::{Edge, Stage, StateParameters};
+use streamfusion_engine::{Edge, Output, Stage, StateParameters};
 use streamfusion_expr::host::HostFunction;
 
 use crate::guard::{NativeError, guard};
@@ -55,7 +55,7 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stagePu
 ) {
     guard(env, |_| {
         let batch = BATCHES.close(batch)?;
-        with_stage(stage, |stage| Ok(stage.push(batch.batch.clone())?))
+        with_stage(stage, |stage| Ok(stage.push(0, batch.batch.clone())?))
     });
 }
 
@@ -73,7 +73,7 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stagePu
         let mut region = vec![0; usize::try_from(length).map_err(|_| out_of_range("length", length))?];
         bytes.get_region(env, offset, &mut region)?;
         let region = region.into_iter().map(i8::cast_unsigned).collect::<Vec<u8>>();
-        with_stage(stage, |stage| Ok(stage.push_encoded(&region)?))
+        with_stage(stage, |stage| Ok(stage.push_encoded(0, &region)?))
     });
 }
 
@@ -84,7 +84,7 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stagePu
     _: JClass<'a>,
     stage: jlong,
 ) -> jlong {
-    guard(env, |_| with_stage(stage, |stage| Ok(stage.pull()?.map_or(0, OpenBatch::open))))
+    guard(env, |_| with_stage(stage, |stage| Ok(stage.pull()?.and_then(Output::into_batch).map_or(0, OpenBatch::open))))
 }
 
 /// `String stageMetrics(long stage)`

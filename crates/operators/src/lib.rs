@@ -16,6 +16,7 @@ pub mod error;
 pub mod group_agg;
 pub mod join;
 mod keys;
+mod mini_batch_assigner;
 mod row_per_key;
 
 pub use calc::Calc;
@@ -25,6 +26,7 @@ pub use drop_update_before::DropUpdateBefore;
 pub use error::OperatorError;
 pub use group_agg::GroupAgg;
 pub use join::Join;
+pub use mini_batch_assigner::MiniBatchAssigner;
 
 use streamfusion_row::Batch;
 use streamfusion_state::KeyedState;
@@ -77,6 +79,11 @@ pub trait Operator: Send {
     /// returned goes on at once.
     fn processing_time(&mut self, now_ms: i64) -> Result<Option<i64>, OperatorError> {
         let _ = now_ms;
+        Ok(None)
+    }
+
+    /// The input is over; behind [`Operator::flush`]. A watermark that is returned goes on, behind the rows that are pulled next.
+    fn finish(&mut self) -> Result<Option<i64>, OperatorError> {
         Ok(None)
     }
 

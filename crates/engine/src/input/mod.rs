@@ -22,15 +22,43 @@ use coalescer::Coalescer;
 
 /// How batches travel to and from a stage, where that is not as a batch each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(from = "ShuffleJson")]
 pub struct ShuffleParameters {
-    /// Rows up to which small batches of the input are gathered; 0: they are not.
-    #[serde(default)]
-    pub gather_rows: usize,
-    /// Who receives, where the input arrives as fragments.
-    pub receiver: Option<Receiver>,
+    /// The first input.
+    pub first: InputParameters,
+    /// The second input, where there is one.
+    pub second: Option<InputParameters>,
     /// Who sends, where the output leaves as fragments.
     pub sender: Option<Sender>,
+}
+
+/// [`ShuffleParameters`] as text: what concerns the first input stands at the top.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ShuffleJson {
+    #[serde(default)]
+    gather_rows: usize,
+    receiver: Option<Receiver>,
+    second: Option<InputParameters>,
+    sender: Option<Sender>,
+}
+
+impl From<ShuffleJson> for ShuffleParameters {
+    fn from(json: ShuffleJson) -> Self {
+        let ShuffleJson { gather_rows, receiver, second, sender } = json;
+        Self { first: InputParameters { gather_rows, receiver }, second, sender }
+    }
+}
+
+/// How the batches of an input travel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InputParameters {
+    /// Rows up to which small batches are gathered; 0: they are not.
+    #[serde(default)]
+    pub gather_rows: usize,
+    /// Who receives, where they arrive as fragments.
+    pub receiver: Option<Receiver>,
 }
 
 /// The owner of a range of key groups.
@@ -57,7 +85,7 @@ pub struct Sender {
 
 impl ShuffleParameters {
     /// Reads JSON, for example `{"gatherRows": 8192, "receiver": {"epoch": 0, "firstKeyGroup": 0, "lastKeyGroup": 63},
-    /// "sender": {"epoch": 0, "attempt": 4711}}`. Errors if the text is something else.
+    /// "second": {"gatherRows": 8192}, "sender": {"epoch": 0, "attempt": 4711}}`. Errors if the text is something else.
     pub fn read(text: &str) -> Result<Self, EngineError> {
         serde_json::from_str(text).map_err(EngineError::ShuffleParameters)
     }
@@ -103,7 +131,7 @@ impl Input {
     }
 
     /// From now on batches travel as `parameters` say. To be called before the first batch.
-    pub(crate) fn configure(&mut self, parameters: &ShuffleParameters) {
+    pub(crate) fn configure(&mut self, parameters: &InputParameters) {
         self.coalescer = Coalescer::new(parameters.gather_rows);
         self.reassembler = parameters.receiver.map(|receiver| {
             let (first, last) = (KeyGroup(receiver.first_key_group), KeyGroup(receiver.last_key_group));

@@ -26,7 +26,7 @@ fn values(batch: &Batch) -> Vec<i64> {
 
 fn gathering(rows: usize) -> Input {
     let mut input = Input::new(vec![bigint()]);
-    input.configure(&ShuffleParameters { gather_rows: rows, ..ShuffleParameters::default() });
+    input.configure(&InputParameters { gather_rows: rows, receiver: None });
     input
 }
 
@@ -117,7 +117,7 @@ fn without_a_bound_nothing_waits() {
 fn receiving(epoch: u64, gather_rows: usize) -> Input {
     let mut input = Input::new(vec![bigint()]);
     let receiver = Receiver { epoch, first_key_group: 0, last_key_group: 127 };
-    input.configure(&ShuffleParameters { gather_rows, receiver: Some(receiver), sender: None });
+    input.configure(&InputParameters { gather_rows, receiver: Some(receiver) });
     input
 }
 
@@ -167,10 +167,11 @@ fn a_fragment_where_none_was_expected_is_an_error() {
 #[test]
 fn parameters_are_read_from_json() {
     let text = r#"{"gatherRows": 8192, "receiver": {"epoch": 5, "firstKeyGroup": 1, "lastKeyGroup": 2},
-        "sender": {"epoch": 5, "attempt": 9223372036854775807}}"#;
+        "second": {"gatherRows": 7, "receiver": null}, "sender": {"epoch": 5, "attempt": 9223372036854775807}}"#;
+    let receiver = Receiver { epoch: 5, first_key_group: 1, last_key_group: 2 };
     let expected = ShuffleParameters {
-        gather_rows: 8192,
-        receiver: Some(Receiver { epoch: 5, first_key_group: 1, last_key_group: 2 }),
+        first: InputParameters { gather_rows: 8192, receiver: Some(receiver) },
+        second: Some(InputParameters { gather_rows: 7, receiver: None }),
         sender: Some(Sender { epoch: 5, attempt: i64::MAX as u64 }),
     };
     assert_eq!(ShuffleParameters::read(text).unwrap(), expected);

@@ -18,7 +18,7 @@ use streamfusion_state::canonical::{CanonicalError, Sections, decode};
 use streamfusion_state::{KeyGroups, KeyedState, RestoreError, StateClock, StateContext};
 
 use crate::error::{EngineError, NodeName};
-use crate::stage::catch;
+use crate::link::catch;
 
 /// What a stage with keyed state is opened with.
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@ use streamfusion_state::StateSnapshot;
 use streamfusion_state::canonical::{CHUNK_BYTES, CanonicalError, FormatVersion, Header, Sections};
 
 use crate::error::{EngineError, NodeName};
-use crate::stage::catch;
+use crate::link::catch;
 
 /// What the payload may have beyond the values themselves: framing, names, schemas, padding.
 const FRAMING_BYTES: usize = 1 << 20;

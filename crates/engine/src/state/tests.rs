@@ -12,7 +12,7 @@ use streamfusion_state::canonical::{CHUNK_BYTES, CanonicalError, Fault, FormatVe
 use streamfusion_state::{KeyGroups, KeyedState, RestoreError, StateClock, StateSnapshot};
 
 use super::*;
-use crate::Stage;
+use crate::{Output, Stage};
 
 const GROUPS: i64 = 4;
 
@@ -138,9 +138,9 @@ fn stage(parameters: &StateParameters) -> Stage {
 
 /// What comes out of a stage for these rows.
 fn run(stage: &mut Stage, input: &[(i64, i64)]) -> Vec<(i64, i64)> {
-    stage.push(batch(input)).unwrap();
+    stage.push(0, batch(input)).unwrap();
     let mut out = Vec::new();
-    while let Some(batch) = stage.pull().unwrap() {
+    while let Some(batch) = stage.pull().unwrap().and_then(Output::into_batch) {
         out.extend(rows(&batch));
     }
     out
@@ -209,7 +209,7 @@ fn restore_refuses_each_fault_and_names_node_key_group_and_remedy() {
     let refused = |group, header: &[u8], chunks: &[Vec<u8>]| {
         let mut target = stage(&parameters("node", 0, 2));
         let error = target.restore(group, header, chunks).unwrap_err();
-        assert!(matches!(target.push(batch(&[])), Err(EngineError::Failed)), "a stage that refused goes on");
+        assert!(matches!(target.push(0, batch(&[])), Err(EngineError::Failed)), "a stage that refused goes on");
         error
     };
     let fault = |error| match error {

@@ -1,0 +1,80 @@
+//! Makes the operators of a stage from what the planner said about its nodes.
+
+use std::sync::Arc;
+
+use streamfusion_expr::host_calls;
+use streamfusion_operators::deduplicate::{StoredKind, is_stateful};
+use streamfusion_operators::{
+    Calc, ChangelogNormalize, Deduplicate, DropUpdateBefore, GroupAgg, MiniBatchAssigner, Operator,
+};
+use streamfusion_plan::node::NodeKind;
+use streamfusion_plan::spec::{SpecHost, SpecNode};
+use streamfusion_plan::types::LogicalType;
+use streamfusion_state::StateContext;
+
+use crate::capabilities::calc_expressions;
+use crate::error::{EngineError, NodeName, unsupported};
+use crate::stage::HostFactory;
+
+/// The operator of a node; `None` for a union, whose inputs Flink has merged already.
+pub(crate) fn operator(
+    spec: &SpecNode,
+    context: Option<&StateContext>,
+    stored: StoredKind,
+    numbers: &[SpecHost],
+    hosts: &HostFactory<'_>,
+) -> Result<Option<Box<dyn Operator>>, EngineError> {
+    let failed = |source| EngineError::Operator { node: node_name(spec), source };
+    Ok(match &spec.node.kind {
+        NodeKind::Calc(calc) => {
+            let mut functions = Vec::new();
+            for (pointer, rex) in calc_expressions(calc) {
+                for call in host_calls(rex, &pointer).map_err(EngineError::Unsupported)? {
+                    let number = numbers
+                        .iter()
+                        .position(|host| host.node == spec.node.id && host.pointer == call.pointer)
+                        .ok_or_else(|| unsupported("an expression of the stage has no function in the JVM"))?;
+                    functions.push((call.pointer, hosts(number, &call.inputs)));
+                }
+            }
+            let find = |pointer: &str| {
+                functions.iter().find(|(at, _)| at == pointer).map(|(_, function)| Arc::clone(function))
+            };
+            Some(Box::new(Calc::try_new(calc, &find).map_err(failed)?))
+        }
+        NodeKind::DropUpdateBefore => Some(Box::new(DropUpdateBefore::new())),
+        NodeKind::GroupAggregate(aggregate) => {
+            let input = spec.inputs.first().ok_or_else(|| unsupported("GROUP BY has no input"))?;
+            let context = context.ok_or_else(|| unsupported("GROUP BY was opened without a range of keys"))?;
+            Some(Box::new(GroupAgg::try_new(aggregate, input, context).map_err(failed)?))
+        }
+        NodeKind::ChangelogNormalize(normalize) => {
+            let (input, context) = keyed(spec, context)?;
+            Some(Box::new(ChangelogNormalize::try_new(normalize, input, context).map_err(failed)?))
+        }
+        NodeKind::Deduplicate(deduplicate) if !is_stateful(deduplicate) => Some(Box::new(Deduplicate::stateless())),
+        NodeKind::Deduplicate(deduplicate) => {
+            let (input, context) = keyed(spec, context)?;
+            Some(Box::new(Deduplicate::try_new(deduplicate, input, stored, context).map_err(failed)?))
+        }
+        NodeKind::MiniBatchAssigner(assigner) => Some(Box::new(MiniBatchAssigner::new(assigner))),
+        NodeKind::Union => None,
+        NodeKind::Exchange(_) => return Err(unsupported("an exchange stands inside a stage")),
+        NodeKind::Stock(reason) => return Err(EngineError::Unsupported(reason.clone())),
+        _ => return Err(EngineError::Unsupported(spec.node.not_supported())),
+    })
+}
+
+/// The input of a keyed operator, and which keys it owns.
+fn keyed<'a>(
+    spec: &'a SpecNode,
+    context: Option<&'a StateContext>,
+) -> Result<(&'a LogicalType, &'a StateContext), EngineError> {
+    let input = spec.inputs.first().ok_or_else(|| unsupported("a keyed operator has no input"))?;
+    let context = context.ok_or_else(|| unsupported("a keyed operator was opened without a range of keys"))?;
+    Ok((input, context))
+}
+
+pub(crate) fn node_name(node: &SpecNode) -> NodeName {
+    NodeName { id: node.node.id, description: node.node.description.clone() }
+}
