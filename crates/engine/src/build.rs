@@ -5,7 +5,7 @@ use std::sync::Arc;
 use streamfusion_expr::host_calls;
 use streamfusion_operators::deduplicate::{StoredKind, is_stateful};
 use streamfusion_operators::{
-    Calc, ChangelogNormalize, Deduplicate, DropUpdateBefore, GroupAgg, MiniBatchAssigner, Operator,
+    Calc, ChangelogNormalize, Deduplicate, DropUpdateBefore, GroupAgg, Join, MiniBatchAssigner, Operator,
 };
 use streamfusion_plan::node::NodeKind;
 use streamfusion_plan::spec::{SpecHost, SpecNode};
@@ -58,6 +58,11 @@ pub(crate) fn operator(
             Some(Box::new(Deduplicate::try_new(deduplicate, input, stored, context).map_err(failed)?))
         }
         NodeKind::MiniBatchAssigner(assigner) => Some(Box::new(MiniBatchAssigner::new(assigner))),
+        NodeKind::Join(join) => {
+            let (left, context) = keyed(spec, context)?;
+            let right = spec.inputs.get(1).ok_or_else(|| unsupported("a join has one input"))?;
+            Some(Box::new(Join::try_new(join, left, right, context).map_err(failed)?))
+        }
         NodeKind::Union => None,
         NodeKind::Exchange(_) => return Err(unsupported("an exchange stands inside a stage")),
         NodeKind::Stock(reason) => return Err(EngineError::Unsupported(reason.clone())),

@@ -2,7 +2,7 @@
 
 use streamfusion_expr::clock::{self, Clock};
 use streamfusion_expr::host_calls;
-use streamfusion_operators::{changelog_normalize, deduplicate, group_agg};
+use streamfusion_operators::{changelog_normalize, deduplicate, group_agg, join};
 use streamfusion_plan::node::{Calc, Distribution, Node, NodeKind};
 use streamfusion_plan::reader::Config;
 use streamfusion_plan::rex::{Function, Rex};
@@ -50,6 +50,13 @@ impl Capabilities for Engine {
                 deduplicate::supports(spec, input)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: deduplicate::is_stateful(spec) })
             }
+            NodeKind::Join(spec) => {
+                let [left, right] = inputs else { return Err(Reason::new("a join has not two inputs")) };
+                hashable(&spec.left.keys, left)?;
+                hashable(&spec.right.keys, right)?;
+                join::supports(spec, left, right)?;
+                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+            }
             NodeKind::Expand(_)
             | NodeKind::MiniBatchAssigner(_)
             | NodeKind::LocalGroupAggregate(_)
@@ -57,8 +64,7 @@ impl Capabilities for Engine {
             | NodeKind::IncrementalGroupAggregate(_)
             | NodeKind::Rank(_)
             | NodeKind::SortLimit(_)
-            | NodeKind::Limit(_)
-            | NodeKind::Join(_) => Err(node.not_supported()),
+            | NodeKind::Limit(_) => Err(node.not_supported()),
             NodeKind::Stock(reason) => Err(reason.clone()),
         }
     }
