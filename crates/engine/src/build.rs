@@ -5,7 +5,7 @@ use std::sync::Arc;
 use streamfusion_expr::host_calls;
 use streamfusion_operators::deduplicate::{StoredKind, is_stateful};
 use streamfusion_operators::{
-    Calc, ChangelogNormalize, Deduplicate, DropUpdateBefore, GroupAgg, Join, MiniBatchAssigner, Operator,
+    Calc, ChangelogNormalize, Deduplicate, DropUpdateBefore, Expand, GroupAgg, Join, MiniBatchAssigner, Operator,
 };
 use streamfusion_plan::node::NodeKind;
 use streamfusion_plan::spec::{SpecHost, SpecNode};
@@ -42,6 +42,7 @@ pub(crate) fn operator(
             };
             Some(Box::new(Calc::try_new(calc, &find).map_err(failed)?))
         }
+        NodeKind::Expand(expand) => Some(Box::new(Expand::try_new(expand).map_err(failed)?)),
         NodeKind::DropUpdateBefore => Some(Box::new(DropUpdateBefore::new())),
         NodeKind::GroupAggregate(aggregate) => {
             let input = spec.inputs.first().ok_or_else(|| unsupported("GROUP BY has no input"))?;

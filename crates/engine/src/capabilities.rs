@@ -2,7 +2,7 @@
 
 use streamfusion_expr::clock::{self, Clock};
 use streamfusion_expr::host_calls;
-use streamfusion_operators::{changelog_normalize, deduplicate, group_agg, join};
+use streamfusion_operators::{changelog_normalize, deduplicate, expand, group_agg, join};
 use streamfusion_plan::node::{Calc, Distribution, Node, NodeKind};
 use streamfusion_plan::reader::Config;
 use streamfusion_plan::rex::{Function, Rex};
@@ -31,6 +31,11 @@ impl Capabilities for Engine {
                 hashable(keys, &node.output)?;
                 Ok(NativeNode::default())
             }
+            NodeKind::Expand(spec) => {
+                expand::supports(spec)?;
+                carried(&node.output)?;
+                Ok(NativeNode::default())
+            }
             NodeKind::GroupAggregate(spec) => {
                 let [input] = inputs else { return Err(Reason::new("GROUP BY has more than one input")) };
                 hashable(&spec.grouping, input)?;
@@ -57,8 +62,7 @@ impl Capabilities for Engine {
                 join::supports(spec, left, right)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
             }
-            NodeKind::Expand(_)
-            | NodeKind::MiniBatchAssigner(_)
+            NodeKind::MiniBatchAssigner(_)
             | NodeKind::LocalGroupAggregate(_)
             | NodeKind::GlobalGroupAggregate(_)
             | NodeKind::IncrementalGroupAggregate(_)

@@ -216,7 +216,7 @@ impl Operator for Calc {
 }
 
 /// `rows` rows from `start`.
-fn slice(batch: &Batch, start: usize, rows: usize) -> Result<Batch, OperatorError> {
+pub(crate) fn slice(batch: &Batch, start: usize, rows: usize) -> Result<Batch, OperatorError> {
     if rows == batch.num_rows() {
         return Ok(batch.clone());
     }
@@ -233,7 +233,7 @@ fn filter_column(predicate: &FilterPredicate, column: &ArrayRef, rows: usize) ->
 }
 
 /// `result`, with the key group that `batch` has: a subset of its rows still belongs to the same destination.
-fn like(batch: &Batch, result: Batch) -> Batch {
+pub(crate) fn like(batch: &Batch, result: Batch) -> Batch {
     match batch.key_group() {
         Some(key_group) => result.with_key_group(key_group),
         None => result,
