@@ -46,12 +46,14 @@ impl Capabilities for Engine {
             NodeKind::ChangelogNormalize(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.unique_keys, input)?;
+                without_bundles(spec.mini_batch_size)?;
                 changelog_normalize::supports(spec, input)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
             }
             NodeKind::Deduplicate(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.unique_keys, input)?;
+                without_bundles(spec.mini_batch_size)?;
                 deduplicate::supports(spec, input)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: deduplicate::is_stateful(spec) })
             }
@@ -152,5 +154,13 @@ fn name(rex: &Rex) -> String {
         Rex::Search { .. } => "SEARCH".to_owned(),
         Rex::FieldAccess { .. } => "field access".to_owned(),
         _ => "expression".to_owned(),
+    }
+}
+
+/// Stages do not end bundles yet.
+fn without_bundles(mini_batch_size: Option<u64>) -> Result<(), Reason> {
+    match mini_batch_size {
+        None => Ok(()),
+        Some(_) => Err(Reason::new("mini-batch is not supported natively yet")),
     }
 }

@@ -1,6 +1,7 @@
 //! From the key columns of a batch to the keys of a table.
 
 use arrow::array::{Array, ArrayRef};
+use arrow::compute::concat;
 use arrow::datatypes::DataType;
 use streamfusion_plan::Reason;
 use streamfusion_plan::types::LogicalType;
@@ -72,6 +73,29 @@ impl Keys {
                 })
             })
             .collect()
+    }
+
+    /// Loads the keys of the rows of these batches, one batch after the other, each of which gets the number of its key.
+    pub(crate) fn load_batches(
+        &mut self,
+        batches: &[Batch],
+        table: &mut KeyedTable,
+        touched: &mut Touched,
+    ) -> Result<(), OperatorError> {
+        let num_rows = batches.iter().map(Batch::num_rows).sum::<usize>();
+        let columns = match batches {
+            [batch] => self.columns(batch)?,
+            _ => {
+                let parts = batches.iter().map(|batch| self.columns(batch)).collect::<Result<Vec<_>, _>>()?;
+                let column = |position: usize| -> Result<ArrayRef, OperatorError> {
+                    let arrays: Vec<_> =
+                        parts.iter().filter_map(|part| part.get(position)).map(AsRef::as_ref).collect();
+                    Ok(concat(&arrays)?)
+                };
+                (0..self.columns.len()).map(column).collect::<Result<Vec<_>, _>>()?
+            }
+        };
+        self.load(&columns, num_rows, table, touched)
     }
 
     /// Loads the keys of the rows, each of which gets the number of its key. `columns` are the key columns.

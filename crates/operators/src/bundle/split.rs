@@ -72,10 +72,15 @@ impl Split {
 
     /// The rows of a part as a view of the batch's columns.
     pub fn view(&self, part: &Part) -> Result<Batch, GatherError> {
-        if part.rows == (0..self.batch.num_rows()) {
+        self.view_rows(&part.rows)
+    }
+
+    /// These rows as a view of the batch's columns.
+    pub(crate) fn view_rows(&self, rows: &Range<usize>) -> Result<Batch, GatherError> {
+        if *rows == (0..self.batch.num_rows()) {
             return Ok(self.batch.clone());
         }
-        self.batch.slice(part.rows.start, part.rows.len())
+        self.batch.slice(rows.start, rows.len())
     }
 }
 

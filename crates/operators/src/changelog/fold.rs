@@ -96,18 +96,18 @@ impl Fold {
         Ok(())
     }
 
-    /// Folds in rows that only insert and replace only what they win against: `wins` gets the position in `keys` and what
-    /// the bundle has so far. The first row of a key in a bundle is always taken: see [`Fold::end_bundle_if`].
+    /// Folds in rows that only insert and replace only what they win against: `wins` gets the row and what the
+    /// bundle has so far. The first row of a key in a bundle is always taken: see [`Fold::end_bundle_if`].
     pub fn push_winners(
         &mut self,
         batch: BatchNumber,
         first_row: u32,
         keys: &[u32],
-        mut wins: impl FnMut(usize, RowRef) -> bool,
+        mut wins: impl FnMut(RowRef, RowRef) -> bool,
     ) -> Result<(), OperatorError> {
-        for (position, (row, key)) in (first_row..).map(|row| RowRef::new(batch, row)).zip(keys).enumerate() {
+        for (row, key) in (first_row..).map(|row| RowRef::new(batch, row)).zip(keys) {
             let after = &mut self.touch(*key)?.after;
-            if after.is_none_or(|current| wins(position, current)) {
+            if after.is_none_or(|current| wins(row, current)) {
                 *after = Some(row);
             }
         }

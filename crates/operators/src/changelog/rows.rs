@@ -32,13 +32,13 @@ impl RowRef {
 
     /// Position of the batch.
     #[inline]
-    pub(super) fn batch(self) -> usize {
+    pub(crate) fn batch(self) -> usize {
         self.batch.0.get() as usize - 1
     }
 
     /// Position of the row in the batch.
     #[inline]
-    pub(super) fn row(self) -> usize {
+    pub(crate) fn row(self) -> usize {
         self.row as usize
     }
 }
@@ -103,7 +103,7 @@ impl BundleRows {
     }
 
     /// Column `column` of every batch.
-    pub(super) fn column(&self, column: usize) -> Result<Vec<&dyn Array>, OperatorError> {
+    pub(crate) fn column(&self, column: usize) -> Result<Vec<&dyn Array>, OperatorError> {
         self.batches
             .iter()
             .map(|batch| {

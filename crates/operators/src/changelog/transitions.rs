@@ -86,17 +86,29 @@ impl Transitions {
         self.0.iter().filter_map(|transition| transition.after)
     }
 
-    /// Takes away the postimages that do not pass: an update becomes a delete, an insert vanishes. `passes` has one bit for
-    /// each of [`Transitions::postimages`]; errors if it has not.
+    /// Takes away the postimages that do not pass: an update becomes a delete, an insert vanishes, and the next transition of the
+    /// key finds no preimage. `passes` has one bit for each of [`Transitions::postimages`]; errors if it has not.
     pub fn retain_postimages(&mut self, passes: &BooleanBuffer) -> Result<(), OperatorError> {
         let postimages = self.postimages().count();
         if passes.len() != postimages {
             return Err(OperatorError::Internal(format!("{} verdicts on {postimages} rows", passes.len())));
         }
-        let afters = self.0.iter_mut().map(|transition| &mut transition.after).filter(|after| after.is_some());
-        for (after, passes) in afters.zip(passes) {
-            if !passes {
-                *after = None;
+        if passes.count_set_bits() == postimages {
+            return Ok(());
+        }
+        // one verdict per postimage, in order
+        let mut passes = passes.iter();
+        let mut gone = vec![false; self.0.iter().map(|transition| transition.key as usize + 1).max().unwrap_or(0)];
+        for transition in &mut self.0 {
+            let gone = &mut gone[transition.key as usize];
+            if *gone {
+                transition.before = None;
+            }
+            if transition.after.is_some() {
+                *gone = !passes.next().unwrap_or_default();
+                if *gone {
+                    transition.after = None;
+                }
             }
         }
         self.0.retain(|transition| transition.before.is_some() || transition.after.is_some());

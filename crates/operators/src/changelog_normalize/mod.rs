@@ -2,29 +2,30 @@
 //!
 //! The last row of each key is kept. A row of kind +I or +U replaces it: what goes out is +I for a new key, else -U and +U, and
 //! nothing if both are equal and state lives for ever. -U and -D remove it, whatever they contain: what goes out is -D with
-//! the row that was kept, and nothing for a key without one. With a condition, a row that does not pass is a removal.
+//! the row that was kept, and nothing for a key without one. With a condition, a row that does not pass is a removal. With
+//! mini-batch the same is done to the last row of each key in a bundle, and to no other.
 //!
-//! Follows: ProcTimeDeduplicateKeepLastRowFunction over a changelog, DeduplicateFunctionHelper, Flink 2.2. Differences: none in the
-//! changelog. The condition is evaluated for equal rows too, of which it says what it said before, since it must not depend on
-//! anything but the row.
+//! Follows: ProcTimeDeduplicateKeepLastRowFunction and ProcTimeMiniBatchDeduplicateKeepLastRowFunction over a changelog,
+//! DeduplicateFunctionHelper, Flink 2.2. Differences: none per key; the keys of a bundle go out in first-touch order.
 
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, BooleanArray, UInt8Array};
-use arrow::buffer::BooleanBuffer;
+use arrow::array::{Array, AsArray, BooleanBufferBuilder};
 use datafusion_physical_expr::PhysicalExpr;
 use streamfusion_expr::{compile, evaluate, host_calls};
 use streamfusion_plan::Reason;
 use streamfusion_plan::node;
 use streamfusion_plan::types::LogicalType;
-use streamfusion_row::{Batch, RowKind};
+use streamfusion_row::Batch;
 use streamfusion_state::{KeyedState, StateContext};
 
+use crate::bundle::{BundleMetrics, Emitted, FlushReason, FrameFold, Frames};
 use crate::calc::record_batch;
-use crate::changelog::{Emission, Floats, Fold, Preimages, Transitions, Unseen, UpdateBefore};
+use crate::changelog::{Emission, Floats, Fold, Preimages, RowRef, Transitions, Unseen, UpdateBefore};
 use crate::row_per_key::{self, RowPerKey};
 use crate::{Operator, OperatorError};
 
@@ -33,9 +34,6 @@ const TABLE: &str = "last_rows";
 
 /// Whether [`ChangelogNormalize`] does over rows of `input` exactly what Flink does.
 pub fn supports(spec: &node::ChangelogNormalize, input: &LogicalType) -> Result<(), Reason> {
-    if spec.mini_batch_size.is_some() {
-        return Err(Reason::new("mini-batch ChangelogNormalize is not supported natively yet"));
-    }
     if let Some(filter) = &spec.filter
         && let Some(call) = host_calls(filter, "")?.first()
     {
@@ -44,9 +42,16 @@ pub fn supports(spec: &node::ChangelogNormalize, input: &LogicalType) -> Result<
     row_per_key::supports(&spec.unique_keys, input)
 }
 
-/// The immediate operator. The output has the columns of the input.
+/// The operator, immediate or in bundles. The output has the columns of the input.
 #[derive(Debug)]
 pub struct ChangelogNormalize {
+    frames: Frames,
+    rows: LastRows,
+}
+
+/// What it does with the rows of a frame.
+#[derive(Debug)]
+struct LastRows {
     state: RowPerKey,
     filter: Option<Arc<dyn PhysicalExpr>>,
     emission: Emission,
@@ -71,7 +76,7 @@ impl ChangelogNormalize {
     ) -> Result<Self, OperatorError> {
         supports(spec, input).map_err(|reason| OperatorError::Internal(reason.to_string()))?;
         let filter = spec.filter.as_ref().map(|filter| compile(filter, "", &|_| None)).transpose()?;
-        Ok(Self {
+        let rows = LastRows {
             state: RowPerKey::try_new(TABLE, &spec.unique_keys, input, spec.ttl_ms, context)?,
             filter,
             emission: Emission {
@@ -81,72 +86,108 @@ impl ChangelogNormalize {
             equal_updates: if spec.ttl_ms > 0 { EqualUpdates::Emit } else { EqualUpdates::Drop },
             fold: Fold::new(Preimages::Loaded),
             transitions: Transitions::new(),
-        })
-    }
-
-    /// The batch with -D for each row that does not pass the condition. It is evaluated for rows alone that add.
-    fn restrict(&self, batch: Batch) -> Result<Batch, OperatorError> {
-        let Some(filter) = &self.filter else { return Ok(batch) };
-        let num_rows = batch.num_rows();
-        let adds = match batch.kinds() {
-            None => BooleanBuffer::new_set(num_rows),
-            Some(kinds) => kinds.values().iter().map(|kind| adds(*kind)).collect(),
         };
-        let adding = batch.filter(&BooleanArray::new(adds.clone(), None))?;
-        if adding.num_rows() == 0 {
-            return Ok(batch);
-        }
-        let passes = evaluate(filter, &record_batch(adding.columns(), adding.num_rows())?)?;
-        let passes = passes.as_boolean_opt().ok_or_else(|| {
-            OperatorError::Internal(format!("a condition of type {} instead of BOOLEAN", passes.data_type()))
-        })?;
-        if passes.true_count() == passes.len() {
-            return Ok(batch);
-        }
-        let mut passes = passes.iter();
-        let kind = |(row, adds): (usize, bool)| {
-            if adds && passes.next().flatten() != Some(true) {
-                return RowKind::Delete as u8;
+        Ok(Self { frames: Frames::new(spec.mini_batch_size), rows })
+    }
+}
+
+impl LastRows {
+    /// Takes away the postimages that do not pass the condition.
+    fn restrict(&mut self) -> Result<(), OperatorError> {
+        let Some(filter) = &self.filter else { return Ok(()) };
+        let postimages: Vec<RowRef> = self.transitions.postimages().collect();
+        let mut passes = BooleanBufferBuilder::new(postimages.len());
+        let mut rest = postimages.as_slice();
+        while !rest.is_empty() {
+            let (piece, behind) = rest.split_at(self.state.frame.fitting(rest)?);
+            rest = behind;
+            let rows = self.state.frame.gather(piece)?;
+            let verdicts = evaluate(filter, &record_batch(rows.columns(), rows.num_rows())?)?;
+            let verdicts = verdicts.as_boolean_opt().ok_or_else(|| {
+                OperatorError::Internal(format!("a condition of type {} instead of BOOLEAN", verdicts.data_type()))
+            })?;
+            match verdicts.nulls() {
+                None => passes.append_buffer(verdicts.values()),
+                Some(nulls) => passes.append_buffer(&(verdicts.values() & nulls.inner())),
             }
-            batch.kinds().map_or(RowKind::Insert as u8, |kinds| kinds.value(row))
-        };
-        let kinds: UInt8Array = adds.iter().enumerate().map(kind).collect::<Vec<u8>>().into();
-        Ok(batch.with_kinds(Some(kinds))?)
+        }
+        self.transitions.retain_postimages(&passes.finish())
     }
 }
 
-/// +I or +U.
-fn adds(kind: u8) -> bool {
-    kind == RowKind::Insert as u8 || kind == RowKind::UpdateAfter as u8
-}
-
-impl Operator for ChangelogNormalize {
-    fn push(&mut self, batch: Batch) -> Result<(), OperatorError> {
-        if batch.num_rows() == 0 {
-            return Ok(());
-        }
-        let batch = self.restrict(batch)?;
-        let numbers = self.state.load(std::slice::from_ref(&batch))?;
+impl FrameFold for LastRows {
+    fn begin(&mut self, batches: &[Batch]) -> Result<(), OperatorError> {
+        self.state.load(batches)?;
         self.transitions.clear();
+        self.fold.end_frame();
         self.fold.load(self.state.before.iter().copied());
-        for number in numbers {
-            let kinds = batch.kinds().map(|kinds| &kinds.values()[..]);
-            self.fold.push_each(number, 0, &self.state.touched.groups, kinds, &mut self.transitions)?;
+        Ok(())
+    }
+
+    fn bundle(&mut self, rows: Range<usize>) -> Result<usize, OperatorError> {
+        for run in self.state.runs(rows) {
+            self.fold.push(run.batch, run.first_row, run.keys, run.kinds)?;
         }
+        let keys = self.fold.touched().len();
+        self.fold.end_bundle(&mut self.transitions);
+        Ok(keys)
+    }
+
+    fn each_row(&mut self) -> Result<(), OperatorError> {
+        for run in self.state.runs(self.state.all_rows()) {
+            self.fold.push_each(run.batch, run.first_row, run.keys, run.kinds, &mut self.transitions)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<Emitted, OperatorError> {
         self.fold.end_frame();
         if self.equal_updates == EqualUpdates::Drop {
-            let columns = 0..batch.columns().len();
+            let columns = 0..self.state.frame.num_columns();
             self.transitions.cancel_equal(&self.state.frame, columns, Floats::Bits)?;
         }
+        self.restrict()?;
         self.transitions.emit(self.emission, &mut self.state.changes);
-        self.state.commit(&self.transitions)
+        self.state.commit(&self.transitions)?;
+        Ok(Emitted { changes: self.transitions.as_slice().len(), rows: self.state.changes.len() })
     }
 
     fn pull(&mut self) -> Result<Option<Batch>, OperatorError> {
         self.state.pull()
     }
 
+    fn survivors(&mut self) -> Result<Option<Vec<Batch>>, OperatorError> {
+        Ok(Some(self.state.last_rows()?))
+    }
+
+    fn bytes(&self) -> usize {
+        self.state.bytes() + self.fold.bytes()
+    }
+}
+
+impl Operator for ChangelogNormalize {
+    fn push(&mut self, batch: Batch) -> Result<(), OperatorError> {
+        self.frames.push(batch);
+        Ok(())
+    }
+
+    fn pull(&mut self) -> Result<Option<Batch>, OperatorError> {
+        self.frames.pull(&mut self.rows)
+    }
+
+    fn flush(&mut self, reason: FlushReason) -> Result<(), OperatorError> {
+        self.frames.flush(reason, &mut self.rows)
+    }
+
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
-        Some(&mut self.state.table)
+        Some(&mut self.rows.state.table)
+    }
+
+    fn bundle_metrics(&self) -> Option<&BundleMetrics> {
+        self.frames.metrics()
+    }
+
+    fn bundle_bytes(&self) -> usize {
+        self.frames.bytes() + self.rows.bytes()
     }
 }

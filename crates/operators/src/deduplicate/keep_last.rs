@@ -2,9 +2,12 @@
 //!
 //! A row that equals the one before it changes nothing and nothing goes out, unless state has a time-to-live: then
 //! operators behind this one need the refresh. Flink's rows remember their kind in state, and rows of different kinds differ:
-//! see [`StoredKind`].
+//! see [`StoredKind`]. With mini-batch the same is done to the last row of each key in a bundle, and to no other.
 //!
-//! Follows: ProcTimeDeduplicateKeepLastRowFunction over insert-only rows, Flink 2.2. Differences: none.
+//! Follows: ProcTimeDeduplicateKeepLastRowFunction and ProcTimeMiniBatchDeduplicateKeepLastRowFunction over insert-only rows,
+//! Flink 2.2. Differences: none per key; the keys of a bundle go out in first-touch order.
+
+use std::ops::Range;
 
 use arrow::datatypes::DataType;
 use streamfusion_plan::node;
@@ -15,6 +18,7 @@ use streamfusion_state::{ColumnId, StateContext};
 
 use super::TABLE;
 use crate::OperatorError;
+use crate::bundle::{Emitted, FrameFold};
 use crate::changelog::{Emission, Floats, Fold, Preimages, RowPair, Transitions, equal_pairs};
 use crate::row_per_key::RowPerKey;
 
@@ -32,6 +36,15 @@ pub enum StoredKind {
     AsArrived,
 }
 
+/// What is to be known of a key to emit a row of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reads {
+    /// The row before.
+    Rows,
+    /// Nothing, for every row is +U. The table then numbers the keys of a frame, and is empty between frames.
+    Nothing,
+}
+
 #[derive(Debug)]
 pub(super) struct KeepLast {
     pub(super) state: RowPerKey,
@@ -39,6 +52,7 @@ pub(super) struct KeepLast {
     updated: ColumnId<bool>,
     stored: StoredKind,
     emission: Emission,
+    reads: Reads,
     drops_equal: bool,
     fold: Fold,
     all: Transitions,
@@ -50,6 +64,7 @@ impl KeepLast {
         spec: &node::Deduplicate,
         input: &LogicalType,
         emission: Emission,
+        reads: Reads,
         stored: StoredKind,
         context: &StateContext,
     ) -> Result<Self, OperatorError> {
@@ -60,6 +75,7 @@ impl KeepLast {
             updated,
             stored,
             emission,
+            reads,
             drops_equal: spec.ttl_ms <= 0,
             fold: Fold::new(Preimages::Loaded),
             all: Transitions::new(),
@@ -67,28 +83,14 @@ impl KeepLast {
         })
     }
 
-    pub(super) fn push(&mut self, batch: &Batch) -> Result<(), OperatorError> {
-        let numbers = self.state.load(std::slice::from_ref(batch))?;
-        self.all.clear();
-        self.fold.load(self.state.before.iter().copied());
-        for number in numbers {
-            self.fold.push_each(number, 0, &self.state.touched.groups, None, &mut self.all)?;
-        }
-        self.fold.end_frame();
-        self.select(batch.columns().len())?;
-        self.transitions.emit(self.emission, &mut self.state.changes);
-        // also rows that were not emitted: the kind in state is that of the last one
-        self.state.commit(&self.all)
-    }
-
     /// Takes over the transitions that go out.
-    fn select(&mut self, num_columns: usize) -> Result<(), OperatorError> {
+    fn select(&mut self) -> Result<(), OperatorError> {
         self.transitions.clear();
         let pairs = self.all.as_slice().iter().filter_map(|transition| {
             let (left, right) = (transition.before?, transition.after?);
             self.drops_equal.then_some(RowPair { left, right })
         });
-        let equal = equal_pairs(&self.state.frame, pairs, 0..num_columns, Floats::Bits)?;
+        let equal = equal_pairs(&self.state.frame, pairs, 0..self.state.frame.num_columns(), Floats::Bits)?;
         let mut equal = equal.iter();
         let column = self.state.table.column(self.updated)?;
         let mut updated: Vec<bool> = self.state.touched.slots.iter().map(|slot| *column.get(*slot)).collect();
@@ -109,5 +111,60 @@ impl KeepLast {
             }
         }
         Ok(())
+    }
+}
+
+impl FrameFold for KeepLast {
+    fn begin(&mut self, batches: &[Batch]) -> Result<(), OperatorError> {
+        self.all.clear();
+        self.fold.end_frame();
+        if self.reads == Reads::Nothing {
+            return self.state.load_keys(batches);
+        }
+        self.state.load(batches)?;
+        self.fold.load(self.state.before.iter().copied());
+        Ok(())
+    }
+
+    fn bundle(&mut self, rows: Range<usize>) -> Result<usize, OperatorError> {
+        for run in self.state.runs(rows) {
+            self.fold.push(run.batch, run.first_row, run.keys, None)?;
+        }
+        let keys = self.fold.touched().len();
+        self.fold.end_bundle(&mut self.all);
+        Ok(keys)
+    }
+
+    fn each_row(&mut self) -> Result<(), OperatorError> {
+        for run in self.state.runs(self.state.all_rows()) {
+            self.fold.push_each(run.batch, run.first_row, run.keys, None, &mut self.all)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<Emitted, OperatorError> {
+        self.fold.end_frame();
+        if self.reads == Reads::Nothing {
+            self.all.emit(self.emission, &mut self.state.changes);
+            self.state.remove_keys()?;
+            return Ok(Emitted { changes: self.all.as_slice().len(), rows: self.state.changes.len() });
+        }
+        self.select()?;
+        self.transitions.emit(self.emission, &mut self.state.changes);
+        // also rows that were not emitted: the kind in state is that of the last one
+        self.state.commit(&self.all)?;
+        Ok(Emitted { changes: self.transitions.as_slice().len(), rows: self.state.changes.len() })
+    }
+
+    fn pull(&mut self) -> Result<Option<Batch>, OperatorError> {
+        self.state.pull()
+    }
+
+    fn survivors(&mut self) -> Result<Option<Vec<Batch>>, OperatorError> {
+        Ok(Some(self.state.last_rows()?))
+    }
+
+    fn bytes(&self) -> usize {
+        self.state.bytes() + self.fold.bytes()
     }
 }

@@ -23,9 +23,10 @@ use streamfusion_row::{Batch, RowKind};
 use streamfusion_state::{KeyedState, StateContext};
 
 use self::keep_first::KeepFirst;
-use self::keep_last::KeepLast;
 pub use self::keep_last::StoredKind;
+use self::keep_last::{KeepLast, Reads};
 use self::row_time::ByRowTime;
+use crate::bundle::{BundleMetrics, FlushReason, FrameFold, Frames};
 use crate::changelog::{Emission, Unseen, UpdateBefore};
 use crate::{Operator, OperatorError, row_per_key};
 
@@ -34,9 +35,6 @@ const TABLE: &str = "deduplicate";
 
 /// Whether [`Deduplicate`] does over rows of `input` exactly what Flink does.
 pub fn supports(spec: &node::Deduplicate, input: &LogicalType) -> Result<(), Reason> {
-    if spec.mini_batch_size.is_some() {
-        return Err(Reason::new("mini-batch Deduplicate is not supported natively yet"));
-    }
     if spec.time == TimeDomain::Rowtime {
         if spec.output_insert_only {
             return Err(Reason::new("keeping the first row by row time, insert-only, needs timers of event time"));
@@ -48,9 +46,12 @@ pub fn supports(spec: &node::Deduplicate, input: &LogicalType) -> Result<(), Rea
     row_per_key::supports(&spec.unique_keys, input)
 }
 
-/// Whether a deduplication keeps anything.
+/// Whether a deduplication keeps anything, if only a table to number the keys of a bundle.
 pub fn is_stateful(spec: &node::Deduplicate) -> bool {
-    spec.time == TimeDomain::Rowtime || spec.keep == KeepRow::First || asks_for_kinds(spec)
+    spec.time == TimeDomain::Rowtime
+        || spec.keep == KeepRow::First
+        || asks_for_kinds(spec)
+        || spec.mini_batch_size.is_some()
 }
 
 /// Whether -U or +I are told from +U downstream.
@@ -58,9 +59,10 @@ fn asks_for_kinds(spec: &node::Deduplicate) -> bool {
     spec.generate_update_before || spec.generate_insert
 }
 
-/// The immediate operator. The output has the columns of the input.
+/// The operator, immediate or in bundles. The output has the columns of the input.
 #[derive(Debug)]
 pub struct Deduplicate {
+    frames: Frames,
     mode: Mode,
 }
 
@@ -76,7 +78,7 @@ enum Mode {
 impl Deduplicate {
     /// The operator for what is not [stateful](is_stateful): every row goes out as +U.
     pub fn stateless() -> Self {
-        Self { mode: Mode::Stateless(None) }
+        Self { frames: Frames::new(None), mode: Mode::Stateless(None) }
     }
 
     /// An operator without state for rows of the type `input`. `stored` is what Flink's state backend makes of row kinds.
@@ -97,11 +99,15 @@ impl Deduplicate {
             return Ok(Self::stateless());
         }
         let mode = match (spec.rowtime_column(input), spec.keep) {
-            (Some(column), keep) => Mode::ByRowTime(ByRowTime::try_new(spec, input, column, keep, emission, context)?),
+            (Some(column), _) => Mode::ByRowTime(ByRowTime::try_new(spec, input, column, emission, context)?),
             (None, KeepRow::First) => Mode::KeepFirst(KeepFirst::try_new(spec, input, context)?),
-            (None, KeepRow::Last) => Mode::KeepLast(KeepLast::try_new(spec, input, emission, stored, context)?),
+            (None, KeepRow::Last) => {
+                let reads = if asks_for_kinds(spec) { Reads::Rows } else { Reads::Nothing };
+                Mode::KeepLast(KeepLast::try_new(spec, input, emission, reads, stored, context)?)
+            }
         };
-        Ok(Self { mode })
+        let waits = !matches!(mode, Mode::KeepFirst(_)) || spec.ttl_ms > 0;
+        Ok(Self { frames: Frames::new(spec.mini_batch_size.filter(|_| waits)), mode })
     }
 }
 
@@ -118,20 +124,27 @@ impl Operator for Deduplicate {
             Mode::Stateless(passed) => {
                 let kinds = UInt8Array::from_value(RowKind::UpdateAfter as u8, batch.num_rows());
                 *passed = Some(batch.with_kinds(Some(kinds))?);
-                Ok(())
             }
-            Mode::KeepFirst(keep) => keep.push(&batch),
-            Mode::KeepLast(keep) => keep.push(&batch),
-            Mode::ByRowTime(keep) => keep.push(&batch),
+            _ => self.frames.push(batch),
         }
+        Ok(())
     }
 
     fn pull(&mut self) -> Result<Option<Batch>, OperatorError> {
         match &mut self.mode {
             Mode::Stateless(passed) => Ok(passed.take()),
-            Mode::KeepFirst(keep) => Ok(keep.output.take()),
-            Mode::KeepLast(keep) => keep.state.pull(),
-            Mode::ByRowTime(keep) => keep.state.pull(),
+            Mode::KeepFirst(keep) => self.frames.pull(keep),
+            Mode::KeepLast(keep) => self.frames.pull(keep),
+            Mode::ByRowTime(keep) => self.frames.pull(keep),
+        }
+    }
+
+    fn flush(&mut self, reason: FlushReason) -> Result<(), OperatorError> {
+        match &mut self.mode {
+            Mode::Stateless(_) => Ok(()),
+            Mode::KeepFirst(keep) => self.frames.flush(reason, keep),
+            Mode::KeepLast(keep) => self.frames.flush(reason, keep),
+            Mode::ByRowTime(keep) => self.frames.flush(reason, keep),
         }
     }
 
@@ -142,5 +155,18 @@ impl Operator for Deduplicate {
             Mode::KeepLast(keep) => Some(&mut keep.state.table),
             Mode::ByRowTime(keep) => Some(&mut keep.state.table),
         }
+    }
+    fn bundle_metrics(&self) -> Option<&BundleMetrics> {
+        self.frames.metrics()
+    }
+
+    fn bundle_bytes(&self) -> usize {
+        let frame = match &self.mode {
+            Mode::Stateless(_) => 0,
+            Mode::KeepFirst(keep) => keep.bytes(),
+            Mode::KeepLast(keep) => keep.bytes(),
+            Mode::ByRowTime(keep) => keep.bytes(),
+        };
+        self.frames.bytes() + frame
     }
 }

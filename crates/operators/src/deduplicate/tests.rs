@@ -6,6 +6,7 @@ use streamfusion_plan::types::TimeDomain;
 use streamfusion_state::StateContext;
 
 use super::{Deduplicate, StoredKind, supports};
+use crate::row_per_key::testing::bundles::{Plan, by_key, check_bundles, plans};
 use crate::row_per_key::testing::{
     Job, Row, Store, batch, check, check_every_restore, context, cuts, input_type, key_of, row, rows,
 };
@@ -25,19 +26,39 @@ fn spec(time: TimeDomain, keep: KeepRow) -> node::Deduplicate {
     }
 }
 
-/// Flink's functions, row by row, with the kind of rows in state.
-fn model(spec: &node::Deduplicate, stored: StoredKind, rows: &[Row]) -> Vec<String> {
-    let mut state: Store<Row> = Store::new(spec.ttl_ms);
-    let mut out = Vec::new();
-    let kinds = spec.generate_update_before || spec.generate_insert;
-    for current in rows {
-        let (key, now) = (key_of(current, &spec.unique_keys), current.arrives);
-        let pre = state.get(&key, now);
+/// Flink's functions, with the kind of rows in state.
+struct Model<'a> {
+    spec: &'a node::Deduplicate,
+    stored: StoredKind,
+    state: Store<Row>,
+}
+
+fn time_of(row: &Row) -> i64 {
+    row.time.unwrap_or(0)
+}
+
+impl<'a> Model<'a> {
+    fn new(spec: &'a node::Deduplicate, stored: StoredKind) -> Self {
+        Self { spec, stored, state: Store::new(spec.ttl_ms) }
+    }
+
+    fn wins(&self, current: &Row, pre: &Row) -> bool {
+        match self.spec.keep {
+            KeepRow::Last => time_of(pre) <= time_of(current),
+            KeepRow::First => time_of(current) < time_of(pre),
+        }
+    }
+
+    fn process(&mut self, current: &Row, now: i64, out: &mut Vec<String>) {
+        let Self { spec, stored, .. } = *self;
+        let kinds = spec.generate_update_before || spec.generate_insert;
+        let key = key_of(current, &spec.unique_keys);
+        let pre = self.state.get(&key, now);
         let mut kept = current.clone();
         match (spec.time, spec.keep) {
             (TimeDomain::Proctime, KeepRow::First) => {
                 if pre.is_none() {
-                    state.update(&key, kept, now);
+                    self.state.update(&key, kept, now);
                     out.push(current.show("+I"));
                 }
             }
@@ -56,15 +77,10 @@ fn model(spec: &node::Deduplicate, stored: StoredKind, rows: &[Row]) -> Vec<Stri
                         }
                     }
                 }
-                state.update(&key, kept, now);
+                self.state.update(&key, kept, now);
             }
-            (TimeDomain::Rowtime, keep) => {
-                let time = |row: &Row| row.time.unwrap_or(0);
-                let wins = pre.as_ref().is_none_or(|pre| match keep {
-                    KeepRow::Last => time(pre) <= time(current),
-                    KeepRow::First => time(current) < time(pre),
-                });
-                if wins {
+            (TimeDomain::Rowtime, _) => {
+                if pre.as_ref().is_none_or(|pre| self.wins(current, pre)) {
                     match pre {
                         _ if !kinds => out.push(current.show("+U")),
                         None => out.push(current.show("+I")),
@@ -75,11 +91,42 @@ fn model(spec: &node::Deduplicate, stored: StoredKind, rows: &[Row]) -> Vec<Stri
                             out.push(current.show("+U"));
                         }
                     }
-                    state.update(&key, kept, now);
+                    self.state.update(&key, kept, now);
                 }
             }
         }
     }
+
+    /// The functions for mini-batch.
+    fn bundle(&mut self, rows: &[Row], now: i64) -> Vec<String> {
+        let mut out = Vec::new();
+        if self.spec.time == TimeDomain::Rowtime && !self.spec.compact_changes {
+            rows.iter().for_each(|row| self.process(row, now, &mut out));
+            for row in rows {
+                let key = key_of(row, &self.spec.unique_keys);
+                let pre = self.state.get(&key, now).unwrap();
+                self.state.update(&key, pre, now);
+            }
+            return out;
+        }
+        for rows in by_key(rows, &self.spec.unique_keys) {
+            let row = match (self.spec.time, self.spec.keep) {
+                (TimeDomain::Proctime, KeepRow::First) => rows[0].clone(),
+                (TimeDomain::Proctime, KeepRow::Last) => rows[rows.len() - 1].clone(),
+                (TimeDomain::Rowtime, _) => {
+                    rows.into_iter().reduce(|pre, row| if self.wins(&row, &pre) { row } else { pre }).unwrap()
+                }
+            };
+            self.process(&row, now, &mut out);
+        }
+        out
+    }
+}
+
+/// Row by row.
+fn model(spec: &node::Deduplicate, stored: StoredKind, rows: &[Row]) -> Vec<String> {
+    let (mut model, mut out) = (Model::new(spec, stored), Vec::new());
+    rows.iter().for_each(|row| model.process(row, row.arrives, &mut out));
     out
 }
 
@@ -140,13 +187,10 @@ fn rows_that_do_not_insert_are_refused() {
 }
 
 #[test]
-fn what_needs_timers_or_bundles_is_refused() {
+fn what_needs_timers_is_refused() {
     let row_time = spec(TimeDomain::Rowtime, KeepRow::First);
-    let timers = node::Deduplicate { output_insert_only: true, ..row_time.clone() };
-    let bundles = node::Deduplicate { mini_batch_size: Some(7), ..row_time };
-    for (spec, word) in [(timers, "timers"), (bundles, "mini-batch")] {
-        assert!(supports(&spec, &input_type()).is_err_and(|reason| reason.to_string().contains(word)));
-    }
+    let timers = node::Deduplicate { output_insert_only: true, ..row_time };
+    assert!(supports(&timers, &input_type()).is_err_and(|reason| reason.to_string().contains("timers")));
 }
 
 fn modes() -> Vec<(TimeDomain, KeepRow)> {
@@ -180,5 +224,34 @@ proptest! {
     ) {
         let spec = node::Deduplicate { unique_keys, generate_update_before, generate_insert, ttl_ms, ..spec(time, keep) };
         check(&factory(&spec, stored), &spec.unique_keys, &rows, &cuts, &model(&spec, stored, &rows))?;
+    }
+
+    #[test]
+    fn bundles_come_to_what_flinks_functions_make_of_them(
+        rows in rows(Just(0)),
+        (time, keep) in prop::sample::select(modes()),
+        unique_keys in prop::sample::select(vec![vec![0], vec![0, 1], vec![1], vec![]]),
+        generate_update_before: bool,
+        generate_insert: bool,
+        compact_changes: bool,
+        ttl_ms in prop::sample::select(vec![0_i64, 0, 8]),
+        stored in prop::sample::select(vec![StoredKind::AsEmitted, StoredKind::AsArrived]),
+        plan in plans(80),
+        compact_at in 1_usize..100,
+    ) {
+        let mini_batch_size = Some(plan.bundle);
+        let spec = node::Deduplicate {
+            unique_keys, generate_update_before, generate_insert, compact_changes, ttl_ms, mini_batch_size, ..spec(time, keep)
+        };
+        let factory = |context: &StateContext| -> Box<dyn Operator> {
+            let mut operator = Deduplicate::try_new(&spec, &input_type(), stored, context).unwrap();
+            operator.frames.compact_at(compact_at);
+            Box::new(operator)
+        };
+        // it goes out as it comes
+        let waits = (time, keep) != (TimeDomain::Proctime, KeepRow::First) || ttl_ms > 0;
+        let plan = Plan { bundle: if waits { plan.bundle } else { 1 }, ..plan };
+        let mut model = Model::new(&spec, stored);
+        check_bundles(&factory, &spec.unique_keys, &rows, &plan, &mut |rows, now| model.bundle(rows, now))?;
     }
 }

@@ -338,9 +338,10 @@ fn winner_stays_against_rows_that_do_not_win() -> Result<(), OperatorError> {
     let mut fold = Fold::new(Preimages::Loaded);
     let keys = [0, 0, 0, 1, 0];
     // keep last
-    fold.push_winners(number, 0, &keys, |position, current| {
-        let wins = times[position] >= changes(&rows.gather(&[current]).unwrap())[0].content.0;
-        best.push((position, wins));
+    fold.push_winners(number, 0, &keys, |row, current| {
+        let time = |row| changes(&rows.gather(&[row]).unwrap())[0].content.0;
+        let wins = time(row) >= time(current);
+        best.push((row.row(), wins));
         wins
     })?;
     assert_eq!(best, [(1, false), (2, true), (4, false)]);

@@ -2,6 +2,8 @@
 //! jobs that are cut into batches, restored and rescaled.
 #![allow(clippy::unwrap_used)]
 
+pub(crate) mod bundles;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
