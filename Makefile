@@ -3,7 +3,7 @@
 #   make demo                  a real SQL job, stock and native, results compared   (SQL=path for a script of your own)
 #   make test                  format, lints, Rust and Java tests, the demo
 #   make bench                 Criterion benches of operators
-#   make bench-job             whole jobs, stock and native in turn
+#   make bench-job             whole jobs, stock and native in turn                 (JOBS=ad for some of them)
 #   make bench-checkpoint      a job of 5 M keys with a checkpoint each second, stock and native
 #   make package               the jar to drop into Flink's lib/
 
@@ -64,7 +64,7 @@ bench: tools
 
 bench-job: jars
 	# The heap is resident from the start, so that what grows afterwards is native.
-	JAVA_OPTS="-Xms4g -XX:+AlwaysPreTouch" STREAMFUSION_LIBRARY="$(LIBRARY)" demo/java.sh org.apache.flink.streamfusion.tests.BenchJob
+	JAVA_OPTS="-Xms4g -XX:+AlwaysPreTouch -Dstreamfusion.bench.jobs=$(JOBS)" STREAMFUSION_LIBRARY="$(LIBRARY)" demo/java.sh org.apache.flink.streamfusion.tests.BenchJob
 
 bench-checkpoint: jars
 	# Starts a JVM for each side, with a heap of 6 GiB; this one only waits.

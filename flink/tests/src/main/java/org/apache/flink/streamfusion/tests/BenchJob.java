@@ -23,7 +23,8 @@ import java.util.Locale;
  * stays flat over a long run with a fixed key set.
  *
  * <p>Arguments: rows per run (default 5,000,000), runs (5), rows of the memory run (10,000,000). To look at one job with a
- * profiler: the system property {@code streamfusion.bench.profile} names its letter, and only native runs of it are made.
+ * profiler: the system property {@code streamfusion.bench.profile} names its letter, and only native runs of it are made. The property {@code streamfusion.bench.jobs}, for example {@code ad},
+ * says which jobs to run.
  */
 public final class BenchJob {
     private static final String INNER_CALC = "SELECT auction, "
@@ -35,12 +36,14 @@ public final class BenchJob {
             + "EXTRACT(HOUR FROM date_time) AS f "
             + "FROM bids WHERE price > 100";
 
+    private static final String BY_AUCTION =
+            "SELECT auction, COUNT(*) AS n, SUM(price) AS s, MAX(price) AS m FROM bids GROUP BY auction";
+
     private static final List<Query> QUERIES = List.of(
-            new Query(
-                    "a: COUNT, SUM, MAX by 100,000 auctions",
-                    "SELECT auction, COUNT(*) AS n, SUM(price) AS s, MAX(price) AS m FROM bids GROUP BY auction"),
+            new Query("a: COUNT, SUM, MAX by 100,000 auctions", Bundles.NONE, BY_AUCTION),
             new Query(
                     "b: 3 filtered distinct counts by 100 channels",
+                    Bundles.NONE,
                     "SELECT channel, "
                             + "COUNT(DISTINCT bidder) FILTER (WHERE price < 10000) AS low, "
                             + "COUNT(DISTINCT bidder) FILTER (WHERE price >= 10000 AND price < 1000000) AS middle, "
@@ -48,8 +51,26 @@ public final class BenchJob {
                             + "FROM bids GROUP BY channel"),
             new Query(
                     "c: Calc with 6 expressions, then by 100,000 auctions",
+                    Bundles.NONE,
                     "SELECT auction, SUM(a) AS a, MAX(b) AS b, SUM(c) AS c, MAX(d) AS d, MAX(e) AS e, MIN(f) AS f FROM ("
-                            + INNER_CALC + ") GROUP BY auction"));
+                            + INNER_CALC + ") GROUP BY auction"),
+            new Query("d: as a, with mini-batch", Bundles.MINI_BATCH, BY_AUCTION),
+            new Query(
+                    "e: last bid of each auction by processing time, with mini-batch",
+                    Bundles.MINI_BATCH,
+                    "SELECT auction, bidder, price FROM (SELECT auction, bidder, price, ROW_NUMBER() OVER "
+                            + "(PARTITION BY auction ORDER BY PROCTIME() DESC) AS r FROM bids) WHERE r = 1"),
+            new Query(
+                    "f: 10 highest bids of each auction",
+                    Bundles.NONE,
+                    "SELECT auction, bidder, price, r FROM (SELECT auction, bidder, price, ROW_NUMBER() OVER "
+                            + "(PARTITION BY auction ORDER BY price DESC) AS r FROM bids) WHERE r <= 10"),
+            new Query(
+                    "g: counts joined with highest prices, by auction, with mini-batch",
+                    Bundles.MINI_BATCH,
+                    "SELECT a.auction, a.n, b.m FROM (SELECT auction, COUNT(*) AS n FROM bids GROUP BY auction) a JOIN "
+                            + "(SELECT auction, MAX(price) AS m FROM bids WHERE price > 100 GROUP BY auction) b "
+                            + "ON a.auction = b.auction"));
 
     /** Of each slot. Only native state reserves from it, as much as it uses. */
     private static final MemorySize MANAGED_MEMORY = MemorySize.ofMebiBytes(2048);
@@ -59,7 +80,17 @@ public final class BenchJob {
 
     private BenchJob() {}
 
-    private record Query(String title, String select) {}
+    /** Whether Flink emits once per bundle of rows. */
+    private enum Bundles {
+        NONE,
+        MINI_BATCH
+    }
+
+    private record Query(String title, Bundles bundles, String select) {
+        String letter() {
+            return title.substring(0, 1);
+        }
+    }
 
     public static void main(String[] arguments) throws Exception {
         long rows = arguments.length > 0 ? Long.parseLong(arguments[0]) : 5_000_000L;
@@ -77,7 +108,11 @@ public final class BenchJob {
         System.out.printf(Locale.ROOT, "%,d rows per run, medians of %d runs, parallelism 1%n%n", rows, runs);
         System.out.println("| query | stock rows/s | native rows/s | ratio | native nodes |");
         System.out.println("| --- | ---: | ---: | ---: | --- |");
+        String letters = System.getProperty("streamfusion.bench.jobs", "");
         for (Query query : QUERIES) {
+            if (!letters.isEmpty() && !letters.contains(query.letter())) {
+                continue;
+            }
             List<String> nodes = nativeNodes(query);
             accelerated &= !nodes.isEmpty();
             double[] seconds = medians(query, rows, runs);
@@ -132,6 +167,11 @@ public final class BenchJob {
     private static StatementSet job(Engine engine, Query query, long rows) {
         Configuration configuration = new Configuration();
         engine.select(configuration);
+        if (query.bundles() == Bundles.MINI_BATCH) {
+            configuration.setString("table.exec.mini-batch.enabled", "true");
+            configuration.setString("table.exec.mini-batch.allow-latency", "2 s");
+            configuration.setString("table.exec.mini-batch.size", "50000");
+        }
         StreamTableEnvironment environment = LocalCluster.tableEnvironment(configuration, 1);
         environment.executeSql("CREATE TABLE bids (" + BidsFactory.COLUMNS + ") WITH ('connector'='"
                 + BidsFactory.IDENTIFIER + "', 'rows'='" + rows + "')");
