@@ -39,6 +39,7 @@ impl Capabilities for Engine {
             NodeKind::GroupAggregate(spec) => {
                 let [input] = inputs else { return Err(Reason::new("GROUP BY has more than one input")) };
                 hashable(&spec.grouping, input)?;
+                without_bundles(spec.mini_batch_size)?;
                 group_agg::supports(spec, input)?;
                 carried(&node.output)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })

@@ -1,6 +1,8 @@
-//! How many rows per second does the immediate GROUP BY take, with -U and +U for every row?
+//! How many rows per second does GROUP BY take, with -U and +U for every row, and how many in bundles?
 //!
-//! `immediate` is the loop itself (64 BIGINT keys, SUM), `string_key` adds BinaryRow keys, `distinct_filtered` one distinct
+//! `batches_256` is one SUM and one COUNT over 64 BIGINT keys, 4,096 rows in batches of 256: `immediate`; `flush_each`, a bundle per batch;
+//! `logical_4096`, one bundle over all. `distinct_batches_256` is the same for the calls of `distinct_filtered`.
+//! The others are without mini-batch, in batches of 4,096: `immediate` is the loop itself (64 BIGINT keys, SUM), `string_key` adds BinaryRow keys, `distinct_filtered` one distinct
 //! table shared by three filtered calls, `100k_keys` memory access (COUNT, SUM and MAX over keys that do not fit a cache).
 #![allow(clippy::unwrap_used)]
 
@@ -97,6 +99,40 @@ fn bench(criterion: &mut Criterion, name: &str, spec: &GroupAggregate, input: &L
     group.finish();
 }
 
+/// The rows of `batches` in pieces of 256: row by row, in a bundle per piece, in one of 4,096 rows.
+fn bench_bundles(criterion: &mut Criterion, name: &str, spec: &GroupAggregate, input: &LogicalType, batches: &[Batch]) {
+    const PIECE: usize = 256;
+    let pieces: Vec<Batch> = batches
+        .iter()
+        .flat_map(|batch| (0..ROWS / PIECE).map(|piece| batch.slice(piece * PIECE, PIECE).unwrap()))
+        .collect();
+    let context = StateContext { key_groups: KeyGroups::all(128), clock: StateClock::system() };
+    let mut group = criterion.benchmark_group(format!("group_by/{name}"));
+    group.throughput(Throughput::Elements(u64::try_from(ROWS).unwrap()));
+    group.warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(3));
+    for (mode, size) in [("immediate", None), ("flush_each", Some(PIECE as u64)), ("logical_4096", Some(ROWS as u64))] {
+        let spec = GroupAggregate { mini_batch_size: size, ..spec.clone() };
+        let mut operator = GroupAgg::try_new(&spec, input, &context).unwrap();
+        // all groups exist before the clock starts
+        for batch in batches {
+            operator.push(batch.clone()).unwrap();
+            while operator.pull().unwrap().is_some() {}
+        }
+        let mut next = pieces.iter().cycle();
+        group.bench_function(mode, |bencher| {
+            bencher.iter(|| {
+                for _ in 0..ROWS / PIECE {
+                    operator.push(next.next().unwrap().clone()).unwrap();
+                    while let Some(out) = operator.pull().unwrap() {
+                        black_box(out);
+                    }
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
 fn group_by(criterion: &mut Criterion) {
     let mut numbers = Numbers(7);
     let long = TypeKind::BigInt;
@@ -107,6 +143,8 @@ fn group_by(criterion: &mut Criterion) {
     let batches: Vec<Batch> =
         (0..16).map(|_| batch(vec![longs(&mut numbers, 64), longs(&mut numbers, 1000)])).collect();
     bench(criterion, "immediate", &spec(&[0], sum.clone()), &input, &batches);
+    let sum_and_count = vec![call("SUM", &[1], None, false), call("COUNT", &[1], None, false)];
+    bench_bundles(criterion, "batches_256", &spec(&[0], sum_and_count), &input, &batches);
 
     let string_input = row_type(&[TypeKind::VarChar(i32::MAX.unsigned_abs()), long.clone()]);
     let batches: Vec<Batch> = (0..16)
@@ -119,7 +157,7 @@ fn group_by(criterion: &mut Criterion) {
 
     let boolean = TypeKind::Boolean;
     let distinct_input = row_type(&[long.clone(), long.clone(), boolean.clone(), boolean.clone(), boolean]);
-    let calls = (2..5).map(|filter| call("COUNT", &[1], Some(filter), true)).collect();
+    let calls: Vec<AggCall> = (2..5).map(|filter| call("COUNT", &[1], Some(filter), true)).collect();
     let batches: Vec<Batch> = (0..64)
         .map(|_| {
             batch(vec![
@@ -131,7 +169,8 @@ fn group_by(criterion: &mut Criterion) {
             ])
         })
         .collect();
-    bench(criterion, "distinct_filtered", &spec(&[0], calls), &distinct_input, &batches);
+    bench(criterion, "distinct_filtered", &spec(&[0], calls.clone()), &distinct_input, &batches);
+    bench_bundles(criterion, "distinct_batches_256", &spec(&[0], calls), &distinct_input, &batches);
 
     let calls = vec![call("COUNT", &[], None, false), call("SUM", &[1], None, false), call("MAX", &[1], None, false)];
     let batches: Vec<Batch> =

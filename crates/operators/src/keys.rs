@@ -110,6 +110,18 @@ impl Keys {
         Ok(table.load(keys, touched)?)
     }
 
+    /// [`Keys::load`], for rows that go on with what was loaded last.
+    pub(crate) fn load_more(
+        &mut self,
+        columns: &[ArrayRef],
+        num_rows: usize,
+        table: &mut KeyedTable,
+        touched: &mut Touched,
+    ) -> Result<(), OperatorError> {
+        let keys = self.encode(columns, num_rows)?;
+        Ok(table.load_more(keys, touched)?)
+    }
+
     /// The keys of the rows as tables take them. `columns` are the key columns.
     pub(crate) fn encode<'a>(
         &'a mut self,

@@ -94,7 +94,7 @@ impl Boundary {
     }
 
     /// How many of `available` rows that come next lie in bundles that end among them.
-    pub(super) fn complete(&self, available: usize) -> usize {
+    pub(crate) fn complete(&self, available: usize) -> usize {
         let open = (self.rows + available as u64) % self.size;
         usize::try_from(open).map_or(0, |open| available.saturating_sub(open))
     }

@@ -11,6 +11,7 @@ use streamfusion_state::KeyedTable;
 use streamfusion_state::codec::{Codec, Required};
 
 use super::fold::{Aggregate, Function};
+use super::frontier::Frontier;
 use super::native::Presence;
 use super::rows::{ACCUMULATE, EMPTY, FIRST, RETRACT, Rows};
 use super::versions::Versions;
@@ -85,5 +86,35 @@ impl Aggregate for CountStar {
             *changed |= action & (ACCUMULATE | RETRACT) != 0;
         }
         Ok(Versions::Direct(Arc::new(Int64Array::new(ScalarBuffer::from(versions), None))))
+    }
+
+    fn fold_bundles(
+        &mut self,
+        _table: &mut KeyedTable,
+        _rows: &Rows,
+        _frontier: &Frontier,
+        _argument: Option<&ArrayRef>,
+        _actions: Option<&[u8]>,
+    ) -> Result<(), OperatorError> {
+        Ok(()) // the frontier counts
+    }
+
+    fn end_frame(
+        &mut self,
+        _table: &mut KeyedTable,
+        _rows: &Rows,
+        frontier: &Frontier,
+        changed: &mut [bool],
+    ) -> Result<Versions, OperatorError> {
+        let mut versions = Vec::with_capacity(2 * changed.len());
+        for ((before, after), changed) in frontier.counts().zip(changed) {
+            versions.extend([before, after]);
+            *changed |= before != after;
+        }
+        Ok(Versions::Direct(Arc::new(Int64Array::new(ScalarBuffer::from(versions), None))))
+    }
+
+    fn bundle_bytes(&self) -> usize {
+        0
     }
 }

@@ -17,7 +17,7 @@ use streamfusion_state::codec::{Codec, Leaf, Mapped, Required, SectionColumns};
 use streamfusion_state::{Entries, EntriesId, KeyedTable, MapCodec, MapHash, MapTable, RestoreError, Value, mix};
 
 use super::native::{Input, Native};
-use super::rows::{ACCUMULATE, EMPTY, RETRACT, Rows};
+use super::rows::{ACCUMULATE, EMPTY, FIRST, RETRACT, Rows};
 use super::value::BytesInput;
 use super::versions::Bytes;
 use crate::OperatorError;
@@ -370,6 +370,9 @@ impl<K: DistinctKey, C: Counts> Distinct for Counted<K, C> {
         let passes = |row: usize| filters.iter().any(|filter| filter.as_ref().is_none_or(|filter| filter.value(row)));
         for (row, (group, action)) in rows.touched.groups.iter().zip(&rows.actions).enumerate() {
             let slot = rows.touched.slots[*group as usize];
+            if action & FIRST != 0 {
+                table.clear(slot); // of a group that went in the same frame, something may be left
+            }
             let counts =
                 action & (ACCUMULATE | RETRACT) != 0 && nulls.is_none_or(|nulls| nulls.is_valid(row)) && passes(row);
             if counts {

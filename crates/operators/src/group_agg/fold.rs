@@ -1,18 +1,23 @@
 //! Folds the rows of a batch into the accumulators of one aggregate call, in arrival order.
 //!
 //! The accumulators of the touched groups are taken from the table once, folded in a dense vector, and put back once. The
-//! loop is compiled per function and type: nothing is dispatched or allocated per row.
+//! loop is compiled per function and type: nothing is dispatched or allocated per row. Rows that emit one by one are folded
+//! batch by batch ([`Aggregate::fold`]), bundles frame by frame ([`Aggregate::fold_bundles`]).
 
 use std::fmt::Debug;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, NullArray};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
 use streamfusion_state::codec::Codec;
 use streamfusion_state::{ColumnId, Entries, EntriesId, KeyedTable, Slots, StateError, Value};
 
+use super::frontier::Frontier;
 use super::native::Input;
-use super::rows::{ACCUMULATE, EMPTY, RETRACT, Rows};
+use super::results::Results;
+use super::rows::{ACCUMULATE, EMPTY, FIRST, RETRACT, Rows};
 use super::support::Call;
 use super::versions::{Output, Versions};
 use crate::OperatorError;
@@ -99,6 +104,31 @@ pub(super) trait Aggregate: Debug + Send {
         actions: &[u8],
         changed: &mut [bool],
     ) -> Result<Versions, OperatorError>;
+
+    /// Folds the rows that `frontier` has counted, bundle by bundle. Accumulators stay out of the table until the frame ends.
+    /// `argument` and `actions` are as in [`Aggregate::fold`], but absent actions mean that every row accumulates. Without rows, the
+    /// argument may be missing.
+    fn fold_bundles(
+        &mut self,
+        table: &mut KeyedTable,
+        rows: &Rows,
+        frontier: &Frontier,
+        argument: Option<&ArrayRef>,
+        actions: Option<&[u8]>,
+    ) -> Result<(), OperatorError>;
+
+    /// Ends a frame: puts accumulators back into the table and returns the values before and after each transition. Sets
+    /// `changed` for each transition whose value after it differs from the one before it.
+    fn end_frame(
+        &mut self,
+        table: &mut KeyedTable,
+        rows: &Rows,
+        frontier: &Frontier,
+        changed: &mut [bool],
+    ) -> Result<Versions, OperatorError>;
+
+    /// Bytes that the open frame takes, without what lies in the table.
+    fn bundle_bytes(&self) -> usize;
 }
 
 /// Calls `step` for each row: with its group's accumulator, the group, what the row does, and its number. What it does is
@@ -130,6 +160,33 @@ fn fold_rows<O: Output, A>(
     Ok(builder)
 }
 
+/// Calls `step` for each of some rows that does something: with its group's accumulator, the group, what it does (less than its action
+/// where the argument is NULL), and its number. `heap` is what the accumulators have on the heap.
+#[inline]
+fn fold_range<A: Value>(
+    rows: &Rows,
+    range: Range<usize>,
+    nulls: Option<&NullBuffer>,
+    actions: Option<&[u8]>,
+    touched: &mut [A],
+    heap: &mut usize,
+    mut step: impl FnMut(&mut A, u32, u8, usize) -> Result<(), StateError>,
+) -> Result<(), StateError> {
+    for row in range {
+        let action = actions.map_or(ACCUMULATE, |actions| actions[row]);
+        let takes = nulls.is_none_or(|nulls| nulls.is_valid(row));
+        let action = if takes { action } else { action & FIRST };
+        if action != 0 {
+            let group = rows.touched.groups[row];
+            let accumulator = &mut touched[group as usize];
+            *heap -= accumulator.heap_bytes();
+            step(accumulator, group, action, row)?;
+            *heap += accumulator.heap_bytes();
+        }
+    }
+    Ok(())
+}
+
 /// The argument as the function reads it.
 fn input<I: Input>(argument: Option<&ArrayRef>) -> Result<I::Column, OperatorError> {
     let empty: ArrayRef = Arc::new(NullArray::new(0));
@@ -149,6 +206,21 @@ fn take<A: Value>(
     Ok(())
 }
 
+/// The accumulators of the groups that are new in the frame, out of the table. Adds to `heap` what they have on the heap.
+fn take_new<A: Value>(
+    table: &mut KeyedTable,
+    id: ColumnId<A>,
+    rows: &Rows,
+    touched: &mut Vec<A>,
+    heap: &mut usize,
+) -> Result<(), StateError> {
+    let column = table.column(id)?;
+    let known = touched.len();
+    touched.extend(rows.touched.slots.iter().skip(known).map(|slot| column.take(*slot)));
+    *heap += touched.iter().skip(known).map(Value::heap_bytes).sum::<usize>();
+    Ok(())
+}
+
 /// The accumulators of the touched groups, back into the table.
 fn put<A: Value>(table: &mut KeyedTable, id: ColumnId<A>, rows: &Rows, touched: &mut Vec<A>) -> Result<(), StateError> {
     let column = table.column(id)?;
@@ -165,6 +237,9 @@ pub(super) struct Folded<F: Function> {
     output: DataType,
     accumulators: ColumnId<F::Accumulator>,
     touched: Vec<F::Accumulator>,
+    results: Results<F::Output>,
+    /// Bytes that the touched accumulators have on the heap, while a frame is open.
+    heap: usize,
 }
 
 impl<F: Function> Folded<F> {
@@ -172,7 +247,8 @@ impl<F: Function> Folded<F> {
     pub(super) fn boxed(function: F, call: &Call, table: &mut KeyedTable, name: String) -> Box<dyn Aggregate> {
         let (codec, empty) = (function.codec(&call.output), function.create());
         let accumulators = table.add_column(name, Some(call.definition()), codec, empty);
-        Box::new(Self { function, output: call.output.clone(), accumulators, touched: Vec::new() })
+        let (output, results) = (call.output.clone(), Results::new());
+        Box::new(Self { function, output, accumulators, touched: Vec::new(), results, heap: 0 })
     }
 }
 
@@ -205,6 +281,58 @@ impl<F: Function> Aggregate for Folded<F> {
         put(table, self.accumulators, rows, &mut self.touched)?;
         F::Output::finish(builder, &self.output)
     }
+
+    fn fold_bundles(
+        &mut self,
+        table: &mut KeyedTable,
+        rows: &Rows,
+        frontier: &Frontier,
+        argument: Option<&ArrayRef>,
+        actions: Option<&[u8]>,
+    ) -> Result<(), OperatorError> {
+        let Self { function, accumulators, touched, results, heap, .. } = self;
+        take_new(table, *accumulators, rows, touched, heap)?;
+        let column = frontier.has_rows().then(|| input::<F::Input>(argument)).transpose()?;
+        let nulls = argument.and_then(|array| array.nulls()).filter(|nulls| nulls.null_count() > 0);
+        let fold = |touched: &mut [F::Accumulator], range: Range<usize>| {
+            let Some(column) = &column else { return Ok(()) };
+            if actions.is_none() && nulls.is_none() && !std::mem::needs_drop::<F::Accumulator>() {
+                for (group, row) in rows.touched.groups[range.clone()].iter().zip(range) {
+                    function.accumulate(&mut touched[*group as usize], F::Input::get(column, row));
+                }
+                return Ok(());
+            }
+            fold_range(rows, range, nulls, actions, touched, heap, |accumulator, _, action, row| {
+                if action & FIRST != 0 {
+                    *accumulator = function.create();
+                }
+                if action & ACCUMULATE != 0 {
+                    function.accumulate(accumulator, F::Input::get(column, row));
+                } else if action & RETRACT != 0 {
+                    function.retract(accumulator, F::Input::get(column, row));
+                }
+                Ok(())
+            })
+        };
+        results.fold(frontier, touched, |accumulator| function.value(accumulator), fold)?;
+        Ok(())
+    }
+
+    fn end_frame(
+        &mut self,
+        table: &mut KeyedTable,
+        rows: &Rows,
+        _frontier: &Frontier,
+        changed: &mut [bool],
+    ) -> Result<Versions, OperatorError> {
+        put(table, self.accumulators, rows, &mut self.touched)?;
+        self.heap = 0;
+        self.results.finish(changed, &self.output)
+    }
+
+    fn bundle_bytes(&self) -> usize {
+        self.touched.capacity() * size_of::<F::Accumulator>() + self.heap + self.results.bytes()
+    }
 }
 
 /// An [`EntryFunction`] with the accumulators and entries of all groups.
@@ -215,6 +343,9 @@ pub(super) struct FoldedEntries<F: EntryFunction> {
     accumulators: ColumnId<F::Accumulator>,
     entries: EntriesId<F::Entries>,
     touched: Vec<F::Accumulator>,
+    results: Results<F::Output>,
+    /// Bytes that the touched accumulators have on the heap, while a frame is open.
+    heap: usize,
 }
 
 impl<F: EntryFunction> FoldedEntries<F> {
@@ -225,7 +356,8 @@ impl<F: EntryFunction> FoldedEntries<F> {
         let entries = function.entries(table);
         let entries = table.add_entries(format!("{name}.values"), definition.clone(), entry_codec, entries);
         let accumulators = table.add_column(name, definition, codec, function.create());
-        Box::new(Self { function, output: call.output.clone(), accumulators, entries, touched: Vec::new() })
+        let (output, results) = (call.output.clone(), Results::new());
+        Box::new(Self { function, output, accumulators, entries, touched: Vec::new(), results, heap: 0 })
     }
 }
 
@@ -262,5 +394,56 @@ impl<F: EntryFunction> Aggregate for FoldedEntries<F> {
         let builder = fold_rows::<F::Output, _>(rows, argument, actions, changed, &mut self.touched, step)?;
         put(table, self.accumulators, rows, &mut self.touched)?;
         F::Output::finish(builder, &self.output)
+    }
+
+    fn fold_bundles(
+        &mut self,
+        table: &mut KeyedTable,
+        rows: &Rows,
+        frontier: &Frontier,
+        argument: Option<&ArrayRef>,
+        actions: Option<&[u8]>,
+    ) -> Result<(), OperatorError> {
+        let Self { function, accumulators, touched, results, heap, .. } = self;
+        take_new(table, *accumulators, rows, touched, heap)?;
+        let (entries, slots) = table.entries(self.entries)?;
+        let column = frontier.has_rows().then(|| input::<F::Input>(argument)).transpose()?;
+        let nulls = argument.and_then(|array| array.nulls());
+        let fold = |touched: &mut [F::Accumulator], range: Range<usize>| {
+            let Some(column) = &column else { return Ok(()) };
+            fold_range(rows, range, nulls, actions, touched, heap, |accumulator, group, action, row| {
+                let slot = rows.touched.slots[group as usize];
+                if action & FIRST != 0 {
+                    *accumulator = function.create();
+                    entries.clear(slot);
+                }
+                let place = Place { entries: &mut *entries, slots, slot };
+                if action & ACCUMULATE != 0 {
+                    function.accumulate(accumulator, place, F::Input::get(column, row))
+                } else if action & RETRACT != 0 {
+                    function.retract(accumulator, place, F::Input::get(column, row))
+                } else {
+                    Ok(())
+                }
+            })
+        };
+        results.fold(frontier, touched, |accumulator| function.value(accumulator), fold)?;
+        Ok(())
+    }
+
+    fn end_frame(
+        &mut self,
+        table: &mut KeyedTable,
+        rows: &Rows,
+        _frontier: &Frontier,
+        changed: &mut [bool],
+    ) -> Result<Versions, OperatorError> {
+        put(table, self.accumulators, rows, &mut self.touched)?;
+        self.heap = 0;
+        self.results.finish(changed, &self.output)
+    }
+
+    fn bundle_bytes(&self) -> usize {
+        self.touched.capacity() * size_of::<F::Accumulator>() + self.heap + self.results.bytes()
     }
 }

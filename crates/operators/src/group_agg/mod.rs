@@ -1,23 +1,28 @@
-//! GROUP BY without a window, one changelog row after the other as Flink emits them.
+//! GROUP BY without a window: row by row as Flink emits it, or bundle by bundle.
 //!
 //! A batch goes through in columns: groups of its rows ([`Keys`]), record counts (`rows`), per call the values before and
 //! after each row (`fold`), and from those the changelog (`output`). Only the loops of `fold` and `distinct` touch the
-//! state of the calls.
+//! state of the calls. With mini-batch, what a row is to the changelog a bundle's transition of a group is (`frontier`), and values are
+//! asked for only before and after it (`results`); `bundles` says when.
 //!
-//! Follows: GroupAggFunction, GroupAggHelper, AggsHandlerCodeGenerator, Flink 2.2. Differences: none in the changelog,
-//! as long as the clock does not go back: then FIRST_VALUE and LAST_VALUE over rows that retract still go by arrival, where Flink goes
-//! by the clock, and a state time-to-live may have removed other values than Flink's. A batch that fails leaves the operator unusable, as the failed task does.
+//! Follows: GroupAggFunction, MiniBatchGroupAggFunction, GroupAggHelper, AggsHandlerCodeGenerator, Flink 2.2. Differences: none in the
+//! changelog, as long as the clock does not go back: then FIRST_VALUE and LAST_VALUE over rows that retract still go by arrival, where Flink goes
+//! by the clock, and a state time-to-live may have removed other values than Flink's; and that of the `frontier`. A batch that fails
+//! leaves the operator unusable, as the failed task does.
 
 mod avg;
+mod bundles;
 mod count;
 mod dispatch;
 mod distinct;
 mod extremum;
 mod fold;
+mod frontier;
 mod native;
 mod number;
 mod output;
 mod position;
+mod results;
 mod rows;
 mod slot_maps;
 mod sum;
@@ -38,11 +43,13 @@ use streamfusion_state::canonical::Sections;
 use streamfusion_state::codec::{Mapped, Required};
 use streamfusion_state::{ColumnId, KeyedState, KeyedTable, RestoreError, StateContext, StateSnapshot, StateTtl};
 
+use self::bundles::Bundles;
 use self::distinct::{CALLS_PER_TABLE, Distinct, Shared};
 use self::fold::Aggregate;
 use self::output::{Changelog, UpdateBefore};
 use self::rows::{ACCUMULATE, RETRACT, Rows};
 use self::support::{Call, Retraction};
+use crate::bundle::{BundleMetrics, FlushReason};
 use crate::keys::Keys;
 use crate::{Operator, OperatorError};
 
@@ -54,12 +61,21 @@ pub fn supports(spec: &GroupAggregate, input: &LogicalType) -> Result<(), Reason
     support::resolve(spec, input).map(|_| ())
 }
 
-/// The immediate group aggregate. Output columns: the grouping columns, then one column per aggregate call.
+/// The group aggregate, immediate or in bundles. Output columns: the grouping columns, then one column per aggregate call.
 #[derive(Debug)]
 pub struct GroupAgg {
+    groups: Groups,
+    /// Absent without mini-batch.
+    bundles: Option<Bundles>,
+    changelog: Option<Changelog>,
+}
+
+/// The groups with what is kept of them.
+#[derive(Debug)]
+struct Groups {
     keys: Keys,
     table: KeyedTable,
-    /// Records per group, at least 1 between batches. Flink's COUNT(*), inserted where a plan has none.
+    /// Records per group, not 0 between batches. Flink's COUNT(*), inserted where a plan has none.
     records: ColumnId<i64>,
     calls: Vec<CallState>,
     distincts: Vec<DistinctState>,
@@ -68,7 +84,6 @@ pub struct GroupAgg {
     update_before: UpdateBefore,
     rows: Rows,
     changed: Vec<bool>,
-    changelog: Option<Changelog>,
 }
 
 #[derive(Debug)]
@@ -77,6 +92,28 @@ struct CallState {
     aggregate: Box<dyn Aggregate>,
     /// What each row of the batch does for this call, where that is not what it does for all.
     actions: Vec<u8>,
+}
+
+impl CallState {
+    /// Whether rows may do something else for this call than for all.
+    fn is_restricted(&self) -> bool {
+        self.call.distinct || self.call.filter.is_some()
+    }
+
+    /// The argument column. Errors if it is not what the plan promises.
+    fn argument<'a>(&self, batch: &'a Batch) -> Result<Option<&'a ArrayRef>, OperatorError> {
+        let Some(argument) = &self.call.argument else { return Ok(None) };
+        let array = column(batch, argument.column)?;
+        if array.data_type() != &argument.arrow {
+            return Err(OperatorError::Input(format!(
+                "column {} is of type {}, not {}",
+                argument.column,
+                array.data_type(),
+                argument.arrow
+            )));
+        }
+        Ok(Some(array))
+    }
 }
 
 /// The distinct table that some calls over one argument share.
@@ -93,11 +130,17 @@ impl GroupAgg {
     /// Errors if [`supports`] refuses the aggregate.
     pub fn try_new(spec: &GroupAggregate, input: &LogicalType, context: &StateContext) -> Result<Self, OperatorError> {
         let resolved = support::resolve(spec, input).map_err(|reason| OperatorError::Internal(reason.to_string()))?;
+        let retraction = if spec.need_retraction { Retraction::Applied } else { Retraction::None };
         let mut table = KeyedTable::new(TABLE, resolved.keys.layout(), resolved.ttl, context);
         let codec = Mapped::new(
             Required::new("", DataType::Int64),
             |records: &i64| *records,
-            |records| if records > 0 { Ok(records) } else { Err("a group without records") },
+            move |records| match retraction {
+                // a bundle may leave fewer than none
+                Retraction::Applied if records != 0 => Ok(records),
+                Retraction::None if records > 0 => Ok(records),
+                _ => Err("a group without records"),
+            },
         );
         let records = table.add_column("records", None, codec, 0);
         let mut calls = Vec::with_capacity(resolved.calls.len());
@@ -105,8 +148,7 @@ impl GroupAgg {
             let aggregate = dispatch::aggregate(&call, &mut table, format!("call{number}"))?;
             calls.push(CallState { call, aggregate, actions: Vec::new() });
         }
-        let retraction = if spec.need_retraction { Retraction::Applied } else { Retraction::None };
-        Ok(Self {
+        let groups = Groups {
             keys: resolved.keys,
             records,
             distincts: share_distinct_tables(&calls, retraction, &mut table)?,
@@ -117,8 +159,41 @@ impl GroupAgg {
             update_before: if spec.generate_update_before { UpdateBefore::Emit } else { UpdateBefore::Omit },
             rows: Rows::default(),
             changed: Vec::new(),
-            changelog: None,
-        })
+        };
+        let bundles = resolved.bundle_size.map(|size| Bundles::new(size, retraction, resolved.ttl));
+        Ok(Self { groups, bundles, changelog: None })
+    }
+}
+
+impl Groups {
+    /// The changelog of a batch, row by row.
+    fn push(&mut self, batch: &Batch) -> Result<Changelog, OperatorError> {
+        let num_rows = batch.num_rows();
+        let keys = self.keys.columns(batch)?;
+        self.keys.load(&keys, num_rows, &mut self.table, &mut self.rows.touched)?;
+        self.rows.counts.clear();
+        self.count_loaded()?;
+        self.rows.count(batch, self.retraction)?;
+        self.restrict(batch)?;
+        self.changed.clear();
+        // with a time-to-live, operators behind this one need the refresh
+        self.changed.resize(num_rows, self.ttl.is_some());
+        let mut versions = Vec::with_capacity(self.calls.len());
+        for state in &mut self.calls {
+            let argument = state.argument(batch)?;
+            let actions = if state.is_restricted() { &state.actions } else { &self.rows.actions };
+            versions.push(state.aggregate.fold(&mut self.table, &self.rows, argument, actions, &mut self.changed)?);
+        }
+        self.commit()?;
+        Ok(Changelog::new(keys, versions, &self.rows.actions, &self.changed, self.update_before))
+    }
+
+    /// Reads the record counts of keys that were loaded since it was called last.
+    fn count_loaded(&mut self) -> Result<(), OperatorError> {
+        let records = self.table.column(self.records)?;
+        let known = self.rows.counts.len();
+        self.rows.counts.extend(self.rows.touched.slots.iter().skip(known).map(|slot| *records.get(*slot)));
+        Ok(())
     }
 
     /// Decides what each row does for the calls with a filter or DISTINCT.
@@ -175,21 +250,22 @@ impl GroupAgg {
     }
 }
 
+/// No bundle may be open when its state is asked for: the engine flushes first.
 impl KeyedState for GroupAgg {
     fn table(&self) -> &'static str {
         TABLE
     }
 
     fn snapshot(&mut self) -> Box<dyn StateSnapshot> {
-        self.table.snapshot()
+        self.groups.table.snapshot()
     }
 
     fn restore(&mut self, sections: &Sections) -> Result<(), RestoreError> {
-        self.table.restore(sections)
+        self.groups.table.restore(sections)
     }
 
     fn bytes(&self) -> usize {
-        self.table.bytes()
+        self.groups.table.bytes()
     }
 }
 
@@ -202,50 +278,49 @@ impl Operator for GroupAgg {
         if i32::try_from(num_rows).is_err() {
             return Err(OperatorError::Input(format!("a batch of {num_rows} rows")));
         }
-        let keys = self.keys.columns(&batch)?;
-        self.keys.load(&keys, num_rows, &mut self.table, &mut self.rows.touched)?;
-        let records = self.table.column(self.records)?;
-        self.rows.counts.clear();
-        self.rows.counts.extend(self.rows.touched.slots.iter().map(|slot| *records.get(*slot)));
-        self.rows.count(&batch, self.retraction)?;
-
-        self.restrict(&batch)?;
-        self.changed.clear();
-        // with a time-to-live, operators behind this one need the refresh
-        self.changed.resize(num_rows, self.ttl.is_some());
-        let mut versions = Vec::with_capacity(self.calls.len());
-        for CallState { call, aggregate, actions } in &mut self.calls {
-            let restricted = call.distinct || call.filter.is_some();
-            let actions = if restricted { actions } else { &self.rows.actions };
-            let argument = call.argument.as_ref().map(|argument| column(&batch, argument.column)).transpose()?;
-            if let (Some(array), Some(argument)) = (argument, &call.argument)
-                && array.data_type() != &argument.arrow
-            {
-                return Err(OperatorError::Input(format!(
-                    "column {} is of type {}, not {}",
-                    argument.column,
-                    array.data_type(),
-                    argument.arrow
-                )));
-            }
-            versions.push(aggregate.fold(&mut self.table, &self.rows, argument, actions, &mut self.changed)?);
+        match &mut self.bundles {
+            Some(bundles) => bundles.push(batch),
+            None => self.changelog = Some(self.groups.push(&batch)?),
         }
-        self.commit()?;
-        self.changelog = Some(Changelog::new(keys, versions, &self.rows.actions, &self.changed, self.update_before));
         Ok(())
     }
 
     fn pull(&mut self) -> Result<Option<Batch>, OperatorError> {
-        let Some(changelog) = &mut self.changelog else { return Ok(None) };
-        let batch = changelog.pull()?;
-        if batch.is_none() {
-            self.changelog = None;
+        loop {
+            if let Some(changelog) = &mut self.changelog {
+                if let Some(batch) = changelog.pull()? {
+                    return Ok(Some(batch));
+                }
+                self.changelog = None;
+            }
+            let Some(bundles) = &mut self.bundles else { return Ok(None) };
+            if !bundles.has_rows() {
+                return Ok(None);
+            }
+            self.changelog = bundles.advance(&mut self.groups)?;
         }
-        Ok(batch)
+    }
+
+    fn flush(&mut self, reason: FlushReason) -> Result<(), OperatorError> {
+        if let Some(bundles) = &mut self.bundles
+            && let Some(changelog) = bundles.flush(&mut self.groups, reason)?
+        {
+            self.changelog = Some(changelog);
+        }
+        Ok(())
     }
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
         Some(self)
+    }
+
+    fn bundle_metrics(&self) -> Option<&BundleMetrics> {
+        self.bundles.as_ref().map(Bundles::metrics)
+    }
+
+    fn bundle_bytes(&self) -> usize {
+        let calls = || self.groups.calls.iter().map(|state| state.aggregate.bundle_bytes());
+        self.bundles.as_ref().map_or(0, |bundles| bundles.bytes() + calls().sum::<usize>())
     }
 }
 

@@ -1,4 +1,4 @@
-//! The changelog of one batch: which versions go out, in which order, with which kinds.
+//! The changelog of one batch, or of one frame of bundles, whose transitions then stand for rows: which versions go out, in which order, with which kinds.
 //!
 //! It is gathered piece by piece as it is pulled, so that text which stays through many rows exists once until it leaves: a
 //! piece has at most [`OUTPUT_BATCH_ROWS`] rows and, unless it is a single row, [`OUTPUT_BATCH_BYTES`] of text and binary values.
@@ -66,6 +66,18 @@ impl Changelog {
         let key_bytes: usize = keys.iter().filter_map(offsets).map(|offsets| 2 * value_bytes(offsets)).sum();
         let large = key_bytes + versions.iter().map(Versions::bytes).sum::<usize>() > OUTPUT_BATCH_BYTES;
         Self { keys, versions, positions: ScalarBuffer::from(positions), kinds, large, pulled: 0 }
+    }
+
+    /// How many rows go out in all.
+    pub(super) fn len(&self) -> usize {
+        self.positions.len()
+    }
+
+    /// How many changes they are: an update is one, with or without -U.
+    pub(super) fn changes(&self) -> usize {
+        let before =
+            |kinds: &ScalarBuffer<u8>| kinds.iter().filter(|kind| **kind == RowKind::UpdateBefore as u8).count();
+        self.len() - self.kinds.as_ref().map_or(0, before)
     }
 
     /// The next rows, or `None` at the end.

@@ -2,6 +2,7 @@
 //!
 //! Everything that depends on the record count alone is decided here, once for all aggregates: which row is the first of
 //! its group, which one is its last and deletes it, and which retractions are ignored because their group does not exist.
+//! A group that retracted more than it has, which only a bundle leaves, ends where it gets back to 0.
 
 use streamfusion_row::{Batch, RowKind};
 use streamfusion_state::Touched;
@@ -47,7 +48,11 @@ impl Rows {
             None => self.actions.extend(groups.iter().map(|group| {
                 let count = &mut counts[*group as usize];
                 *count = count.wrapping_add(1);
-                if *count == 1 { ACCUMULATE | FIRST } else { ACCUMULATE }
+                match *count {
+                    1 => ACCUMULATE | FIRST,
+                    0 => ACCUMULATE | EMPTY,
+                    _ => ACCUMULATE,
+                }
             })),
             Some(kinds) => {
                 let kinds = kinds.values();
@@ -62,6 +67,10 @@ impl Rows {
                             ACCUMULATE | FIRST
                         }
                         (0, false) => 0, // retracts a row that was never seen
+                        (-1, true) => {
+                            *count = 0;
+                            ACCUMULATE | EMPTY
+                        }
                         (_, true) => {
                             *count = count.wrapping_add(1);
                             ACCUMULATE
@@ -83,6 +92,6 @@ impl Rows {
 }
 
 #[inline]
-fn is_accumulate(kind: u8) -> bool {
+pub(super) fn is_accumulate(kind: u8) -> bool {
     kind == RowKind::Insert as u8 || kind == RowKind::UpdateAfter as u8
 }

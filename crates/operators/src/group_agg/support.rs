@@ -2,6 +2,8 @@
 //!
 //! Follows: AggFunctionFactory, AggregateUtil, Flink 2.2.
 
+use std::num::NonZeroU64;
+
 use arrow::datatypes::DataType;
 use streamfusion_plan::Reason;
 use streamfusion_plan::node::{AggCall, GroupAggregate};
@@ -82,13 +84,15 @@ pub(super) struct Resolved {
     pub(super) keys: Keys,
     pub(super) ttl: Option<StateTtl>,
     pub(super) calls: Vec<Call>,
+    pub(super) bundle_size: Option<NonZeroU64>,
 }
 
 /// Resolves an aggregate over rows of `input`, or says why it stays on Flink.
 pub(super) fn resolve(spec: &GroupAggregate, input: &LogicalType) -> Result<Resolved, Reason> {
-    if spec.mini_batch_size.is_some() {
-        return Err(Reason::new("mini-batch GROUP BY is not supported natively yet"));
-    }
+    let bundle_size = spec
+        .mini_batch_size
+        .map(|size| NonZeroU64::new(size).ok_or_else(|| Reason::new("the mini-batch size is 0")))
+        .transpose()?;
     let keys = spec.grouping.iter().map(|column| field(input, *column)).collect::<Result<Vec<_>, _>>()?;
     let arrow = keys.iter().map(arrow_type).collect::<Result<Vec<_>, _>>()?;
     let keys = Keys::try_new(&spec.grouping, &keys, &arrow)?;
@@ -97,7 +101,7 @@ pub(super) fn resolve(spec: &GroupAggregate, input: &LogicalType) -> Result<Reso
     if ttl.is_some() {
         check_expiring(&calls)?;
     }
-    Ok(Resolved { keys, ttl, calls })
+    Ok(Resolved { keys, ttl, calls, bundle_size })
 }
 
 /// What Flink does under a time-to-live and this operator does not.

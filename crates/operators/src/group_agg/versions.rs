@@ -62,7 +62,7 @@ fn run(positions: &UInt32Array) -> Option<usize> {
 /// A value that an aggregate hands out.
 pub(super) trait Output: Clone + Debug + Send + Sync + 'static {
     /// Collects versions.
-    type Builder;
+    type Builder: Debug + Send;
 
     fn builder(rows: usize) -> Self::Builder;
 
@@ -73,6 +73,12 @@ pub(super) trait Output: Clone + Debug + Send + Sync + 'static {
 
     /// Whether Flink's generated equaliser takes both for the same.
     fn same(&self, other: &Self) -> bool;
+
+    /// Bytes that it owns or shares on the heap.
+    #[inline]
+    fn heap_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// Versions of fixed width.
@@ -182,5 +188,10 @@ impl Output for Bytes {
 
     fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(self, other) || self == other
+    }
+
+    #[inline]
+    fn heap_bytes(&self) -> usize {
+        self.len()
     }
 }

@@ -144,9 +144,7 @@ impl KeyedTable {
     /// The slots of the keys of a batch; new keys are added. A key whose values have expired has empty ones. Errors if a key
     /// is of another subtask.
     pub fn load(&mut self, keys: BatchKeys<'_>, touched: &mut Touched) -> Result<(), StateError> {
-        self.maintain();
         self.expire(keys.len())?;
-        touched.groups.clear();
         touched.slots.clear();
         self.batch = match self.batch.checked_add(1) {
             Some(batch) => batch,
@@ -155,10 +153,19 @@ impl KeyedTable {
                 1
             }
         };
+        self.load_more(keys, touched)
+    }
+
+    /// Goes on with what was loaded last, which `touched` has: further rows come at the same moment, and keys that it does
+    /// not have are numbered behind those that it has.
+    pub fn load_more(&mut self, keys: BatchKeys<'_>, touched: &mut Touched) -> Result<(), StateError> {
+        self.maintain();
+        touched.groups.clear();
+        let known = touched.slots.len();
         let mut numbering = Numbering { stamps: &mut self.stamps, batch: self.batch, touched };
         self.keys.find_or_add(&mut self.slots, keys, |found| numbering.add(found))?;
         if let Some(writes) = &self.writes {
-            for slot in touched.slots.iter().filter(|slot| writes.expired(**slot)) {
+            for slot in touched.slots.iter().skip(known).filter(|slot| writes.expired(**slot)) {
                 clear(&mut self.columns, &mut self.entries, *slot);
             }
         }
@@ -182,8 +189,9 @@ impl KeyedTable {
         name == self.name || self.entries.iter().any(|entries| entries.name() == name)
     }
 
-    /// Begins a batch of so many rows: reads the clock and removes some of what has expired.
-    fn expire(&mut self, rows: usize) -> Result<(), StateError> {
+    /// Reads the clock and removes some of what has expired, enough for so many rows. [`KeyedTable::load`] does that for its own, so this
+    /// is for those of [`KeyedTable::load_more`]. Nothing that was loaded may be used afterwards.
+    pub fn expire(&mut self, rows: usize) -> Result<(), StateError> {
         let Some(writes) = &mut self.writes else { return Ok(()) };
         let now = self.clock.now();
         // faster than rows can add keys
@@ -324,7 +332,7 @@ impl Numbering<'_> {
         }
         let stamp = &mut self.stamps[slot as usize];
         if stamp.0 != self.batch {
-            // no more keys than rows, which are counted in 31 bits
+            // no more keys than slots, which are counted in 32 bits
             *stamp = (self.batch, self.touched.slots.len() as u32);
             self.touched.slots.push(slot);
         }

@@ -289,7 +289,7 @@ fn what_is_not_native_has_a_reason() {
         change(&mut spec);
         supports(&spec, &input_type()).unwrap_err().to_string()
     };
-    assert_eq!(reason(&|spec| spec.mini_batch_size = Some(100)), "mini-batch GROUP BY is not supported natively yet");
+    assert_eq!(reason(&|spec| spec.mini_batch_size = Some(0)), "the mini-batch size is 0");
     assert_eq!(
         reason(&|spec| {
             *spec = retracting(spec.clone());

@@ -1,6 +1,7 @@
 //! The group aggregate against spelled-out changelogs and against a model that follows Flink's function row by row.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod bundles;
 mod changelogs;
 mod model;
 mod properties;

@@ -1,4 +1,4 @@
-//! Flink's GroupAggFunction, one row at a time, too simple to be wrong.
+//! Flink's GroupAggFunction, one row at a time, and MiniBatchGroupAggFunction, one key at a time, too simple to be wrong.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -43,6 +43,53 @@ pub(super) fn changelog_over_time(spec: &GroupAggregate, rows: &[Row], times: &[
                 emit(1, &before);
             }
             emit(2, &after);
+        }
+    }
+    out
+}
+
+/// The changelog of bundles, each of which ends at its time.
+pub(super) fn changelog_of_bundles(spec: &GroupAggregate, bundles: &[(Vec<Row>, i64)]) -> Vec<String> {
+    let mut groups: HashMap<String, (i64, Group)> = HashMap::new();
+    let mut out = Vec::new();
+    for (rows, now) in bundles {
+        let time = Time { now: *now, ttl: spec.ttl_ms };
+        groups.retain(|_, (written, _)| !time.expired(*written));
+        let mut buffer: Vec<(String, Vec<Datum>, Vec<Row>)> = Vec::new();
+        for row in rows {
+            let key: Vec<Datum> = spec.grouping.iter().map(|column| row.values[*column].clone()).collect();
+            let id = describe(0, &key);
+            match buffer.iter_mut().find(|(other, _, _)| *other == id) {
+                Some((_, _, rows)) => rows.push(row.clone()),
+                None => buffer.push((id, key, vec![row.clone()])),
+            }
+        }
+        for (id, key, rows) in buffer {
+            let accumulates = |row: &Row| row.kind == 0 || row.kind == 2;
+            let first = !groups.contains_key(&id);
+            let rows: Vec<Row> = rows.into_iter().skip_while(|row| first && !accumulates(row)).collect();
+            if rows.is_empty() {
+                continue;
+            }
+            let (written, group) = groups.entry(id.clone()).or_insert_with(|| (0, Group::new(spec)));
+            *written = time.now;
+            let before = group.value();
+            rows.iter().for_each(|row| group.process(row, accumulates(row), time));
+            let after = group.value();
+            let mut emit = |kind: u8, value: &[Datum]| out.push(describe(kind, &[&key[..], value].concat()));
+            if group.records == 0 {
+                if !first {
+                    emit(3, &before);
+                }
+                groups.remove(&id);
+            } else if first {
+                emit(0, &after);
+            } else if spec.ttl_ms > 0 || !before.iter().zip(&after).all(|(before, after)| same(before, after)) {
+                if spec.generate_update_before {
+                    emit(1, &before);
+                }
+                emit(2, &after);
+            }
         }
     }
     out

@@ -8,6 +8,7 @@ use streamfusion_state::{RestoreError, StateSnapshot};
 
 use super::properties::case;
 use super::*;
+use crate::bundle::FlushReason;
 
 /// Key groups of each of `parallelism` subtasks, as Flink assigns them.
 fn subtasks(parallelism: u32, max_parallelism: u32) -> Vec<KeyGroups> {
@@ -65,6 +66,14 @@ impl Job {
                     drain(subtask, out);
                 }
             }
+        }
+    }
+
+    /// Ends the open bundles of all subtasks.
+    pub(super) fn flush(&mut self, reason: FlushReason, out: &mut Vec<String>) {
+        for subtask in &mut self.subtasks {
+            subtask.flush(reason).unwrap();
+            drain(subtask, out);
         }
     }
 

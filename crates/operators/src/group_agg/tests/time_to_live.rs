@@ -188,7 +188,7 @@ fn expired_groups_are_removed_though_nobody_touches_them() {
             (0..500).map(|i| row("+I", &[(KEY, Datum::Long(round * 500 + i)), (INT, Datum::Int(i as i32))])).collect();
         operator.push(batch(&rows)).unwrap();
         drain(&mut operator, &mut Vec::new());
-        assert!(operator.table.len() < 10_000, "{} groups in round {round}", operator.table.len());
+        assert!(operator.groups.table.len() < 10_000, "{} groups in round {round}", operator.groups.table.len());
         bytes.push(operator.bytes());
     }
     assert!(bytes[199] < bytes[50] * 3 / 2, "{} bytes, then {}", bytes[50], bytes[199]);
