@@ -8,19 +8,21 @@ use jni::sys::{jboolean, jint, jlong};
 use streamfusion_row::entry::RowKinds;
 
 use crate::guard::{NativeError, guard};
-use crate::objects::{ENTRIES, OpenBatch, with_entry};
+use crate::objects::{ENTRIES, OpenBatch, input, with_entry};
 
-/// `long entryOpen(String spec, int capacityRows)`
+/// `long entryOpen(String spec, int input, int capacityRows)`
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_entryOpen<'a>(
     env: EnvUnowned<'a>,
     _: JClass<'a>,
     spec: JString<'a>,
+    number: jint,
     capacity_rows: jint,
 ) -> jlong {
     guard(env, |env| {
         let spec = spec.try_to_string(env)?;
-        let entry = streamfusion_engine::open_entry(&spec, 0, size("capacityRows", i64::from(capacity_rows))?)?;
+        let entry =
+            streamfusion_engine::open_entry(&spec, input(number)?, size("capacityRows", i64::from(capacity_rows))?)?;
         Ok(ENTRIES.open(Mutex::new(entry)))
     })
 }

@@ -5,6 +5,7 @@
 
 mod batch_exports;
 mod entry_exports;
+mod event_exports;
 mod guard;
 mod handles;
 mod host;

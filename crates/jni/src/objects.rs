@@ -23,6 +23,19 @@ impl OpenBatch {
     }
 }
 
+/// A stage with the watermark that was pulled last, until it is handed out.
+pub(crate) struct OpenStage {
+    pub stage: Stage,
+    pub pulled_watermark: Option<i64>,
+}
+
+impl OpenStage {
+    /// Opens `stage` and returns its handle.
+    pub(crate) fn open(stage: Stage) -> i64 {
+        STAGES.open(Mutex::new(Self { stage, pulled_watermark: None }))
+    }
+}
+
 /// A snapshot with the key group that was encoded last, until its parts have been read.
 pub(crate) struct OpenSnapshot {
     pub snapshot: StageSnapshot,
@@ -65,7 +78,7 @@ impl OpenSnapshot {
 pub(crate) static BATCHES: Handles<OpenBatch> = Handles::new("batch");
 pub(crate) static ENTRIES: Handles<Mutex<EntryBuffers>> = Handles::new("entry");
 /// A panic inside a stage poisons its mutex: later calls fail instead of working on half-changed state.
-pub(crate) static STAGES: Handles<Mutex<Stage>> = Handles::new("stage");
+pub(crate) static STAGES: Handles<Mutex<OpenStage>> = Handles::new("stage");
 /// Snapshots are only read, so that several threads may share one.
 pub(crate) static SNAPSHOTS: Handles<OpenSnapshot> = Handles::new("snapshot");
 
@@ -80,9 +93,22 @@ pub(crate) fn with_stage<T>(
     handle: i64,
     body: impl FnOnce(&mut Stage) -> Result<T, NativeError>,
 ) -> Result<T, NativeError> {
-    let stage = STAGES.get(handle)?;
-    let mut stage = stage.lock().map_err(|_| NativeError::Poisoned)?;
-    body(&mut stage)
+    with_open_stage(handle, |open| body(&mut open.stage))
+}
+
+/// Runs `body` on a stage and what is kept beside it.
+pub(crate) fn with_open_stage<T>(
+    handle: i64,
+    body: impl FnOnce(&mut OpenStage) -> Result<T, NativeError>,
+) -> Result<T, NativeError> {
+    let open = STAGES.get(handle)?;
+    let mut open = open.lock().map_err(|_| NativeError::Poisoned)?;
+    body(&mut open)
+}
+
+/// The number of an input.
+pub(crate) fn input(number: i32) -> Result<usize, NativeError> {
+    usize::try_from(number).map_err(|_| NativeError::Argument { name: "input", value: i64::from(number) })
 }
 
 /// Runs `body` on an entry.

@@ -1,6 +1,6 @@
 //! Native methods on stages.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use jni::EnvUnowned;
 use jni::objects::{JByteArray, JClass, JObject, JString};
@@ -10,7 +10,7 @@ use streamfusion_expr::host::HostFunction;
 
 use crate::guard::{NativeError, guard};
 use crate::host::JvmFunction;
-use crate::objects::{BATCHES, OpenBatch, STAGES, with_stage};
+use crate::objects::{BATCHES, OpenBatch, OpenStage, STAGES, input, with_open_stage, with_stage};
 
 /// `long stageOpen(String spec, HostCalls hosts, int channels, int maxParallelism, String state)`
 #[unsafe(no_mangle)]
@@ -41,50 +41,68 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageOp
                 calls: Arc::clone(&calls),
             }) as Arc<dyn HostFunction>
         })?;
-        Ok(STAGES.open(Mutex::new(stage)))
+        Ok(OpenStage::open(stage))
     })
 }
 
-/// `void stagePush(long stage, long batch)`: the batch is moved, also when the call fails.
+/// What `stagePull` returns in the place of a batch when a watermark comes next. No handle is negative.
+const WATERMARK: jlong = -1;
+
+/// `void stagePush(long stage, int input, long batch)`: the batch is moved, also when the call fails.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stagePush<'a>(
     env: EnvUnowned<'a>,
     _: JClass<'a>,
     stage: jlong,
+    number: jint,
     batch: jlong,
 ) {
     guard(env, |_| {
         let batch = BATCHES.close(batch)?;
-        with_stage(stage, |stage| Ok(stage.push(0, batch.batch.clone())?))
+        let number = input(number)?;
+        with_stage(stage, |stage| Ok(stage.push(number, batch.batch.clone())?))
     });
 }
 
-/// `void stagePushEncoded(long stage, byte[] bytes, int offset, int length)`
+/// `void stagePushEncoded(long stage, int input, byte[] bytes, int offset, int length)`
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stagePushEncoded<'a>(
     env: EnvUnowned<'a>,
     _: JClass<'a>,
     stage: jlong,
+    number: jint,
     bytes: JByteArray<'a>,
     offset: jint,
     length: jint,
 ) {
     guard(env, |env| {
+        let number = input(number)?;
         let mut region = vec![0; usize::try_from(length).map_err(|_| out_of_range("length", length))?];
         bytes.get_region(env, offset, &mut region)?;
         let region = region.into_iter().map(i8::cast_unsigned).collect::<Vec<u8>>();
-        with_stage(stage, |stage| Ok(stage.push_encoded(0, &region)?))
+        with_stage(stage, |stage| Ok(stage.push_encoded(number, &region)?))
     });
 }
 
-/// `long stagePull(long stage)`: a batch that the caller owns, or 0.
+/// `long stagePull(long stage)`: a batch that the caller owns, -1 for a watermark, or 0.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stagePull<'a>(
     env: EnvUnowned<'a>,
     _: JClass<'a>,
     stage: jlong,
 ) -> jlong {
-    guard(env, |_| with_stage(stage, |stage| Ok(stage.pull()?.and_then(Output::into_batch).map_or(0, OpenBatch::open))))
+    guard(env, |_| {
+        with_open_stage(stage, |open| {
+            Ok(match open.stage.pull()? {
+                None => 0,
+                Some(Output::Batch(batch)) => OpenBatch::open(batch),
+                Some(Output::Watermark(watermark_ms)) => {
+                    open.pulled_watermark = Some(watermark_ms);
+                    WATERMARK
+                }
+            })
+        })
+    })
 }
 
 /// `String stageMetrics(long stage)`

@@ -2,6 +2,7 @@ package org.apache.flink.streamfusion.planner;
 
 import org.apache.flink.streamfusion.planner.PlanResponse.Input;
 import org.apache.flink.streamfusion.planner.PlanResponse.Output;
+import org.apache.flink.streamfusion.planner.PlanResponse.Source;
 import org.apache.flink.streamfusion.planner.PlanResponse.Stage;
 import org.apache.flink.streamfusion.runtime.NativeException;
 import org.apache.flink.table.planner.plan.nodes.exec.ExecEdge;
@@ -91,12 +92,15 @@ final class GraphSplice {
             Stage stage, ExecNode<?> target, PlanRequest request, Map<Integer, NativeStageExecNode> stages) {
         final List<ExecEdge> edges = new ArrayList<>();
         for (Input input : stage.inputs()) {
-            final ExecNode<?> source =
-                    input.stage().isPresent() ? stages.get(input.stage().get()) : request.node(input.node());
-            if (source == null) {
-                throw new NativeException("Stage " + stage.id() + " reads from a stage that the native plan does not have");
+            for (Source producer : input.sources()) {
+                final ExecNode<?> source =
+                        producer.stage().isPresent() ? stages.get(producer.stage().get()) : request.node(producer.node());
+                if (source == null) {
+                    throw new NativeException(
+                            "Stage " + stage.id() + " reads from a stage that the native plan does not have");
+                }
+                edges.add(ExecEdge.builder().source(source).target(target).build());
             }
-            edges.add(ExecEdge.builder().source(source).target(target).build());
         }
         return edges;
     }

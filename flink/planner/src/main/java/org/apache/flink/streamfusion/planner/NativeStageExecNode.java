@@ -15,6 +15,7 @@ import org.apache.flink.streamfusion.runtime.NativeStageOperatorFactory;
 import org.apache.flink.streamfusion.runtime.StageConfig;
 import org.apache.flink.streaming.api.transformations.OneInputTransformation;
 import org.apache.flink.streaming.api.transformations.PartitionTransformation;
+import org.apache.flink.streaming.api.transformations.TwoInputTransformation;
 import org.apache.flink.streaming.api.transformations.UnionTransformation;
 import org.apache.flink.streaming.runtime.partitioner.GlobalPartitioner;
 import org.apache.flink.streaming.runtime.partitioner.StreamPartitioner;
@@ -66,6 +67,9 @@ final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamE
 
     private static final int STATE_MEMORY_WEIGHT_BESIDE_ROCKSDB = 1;
 
+    /** Per input of the operator how many edges are merged into it. */
+    private final List<Integer> inputs;
+
     private final Naming naming;
     private final boolean stateful;
     private final boolean keyed;
@@ -77,13 +81,14 @@ final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamE
     /**
      * Creates the node without its input edges.
      *
+     * @param inputs per input of the operator, of which there are one or two, how many edges are merged into it
      * @param exchange the exchange behind the operator, if there is one
      */
     NativeStageExecNode(
             int id,
             ExecNodeContext context,
             ReadableConfig persistedConfig,
-            int inputs,
+            List<Integer> inputs,
             RowType outputType,
             Naming naming,
             StageConfig stageConfig,
@@ -94,9 +99,10 @@ final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamE
                 id,
                 context,
                 persistedConfig,
-                Collections.nCopies(inputs, InputProperty.DEFAULT),
+                Collections.nCopies(inputs.stream().mapToInt(Integer::intValue).sum(), InputProperty.DEFAULT),
                 outputType,
                 naming.description());
+        this.inputs = inputs;
         this.naming = naming;
         this.stateful = stageConfig.isStateful();
         this.keyed = stageConfig.isKeyed();
@@ -109,8 +115,24 @@ final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamE
 
     @Override
     protected Transformation<RowData> translateToPlanInternal(PlannerBase planner, ExecNodeConfig config) {
-        final Transformation<Object> input = input(planner);
+        final List<Transformation<Object>> merged = inputs(planner);
         final TransformationMetadata metadata = metadata(config);
+        final Transformation<Object> operator =
+                merged.size() == 1
+                        ? operator(merged.get(0), metadata)
+                        : operator(merged.get(0), merged.get(1), metadata);
+        if (stateful) {
+            operator.declareManagedMemoryUseCaseAtOperatorScope(
+                    ManagedMemoryUseCase.OPERATOR, stateMemoryWeight(config));
+        }
+        if (distribution == Distribution.SINGLETON || merged.stream().anyMatch(NativeStageExecNode::isSingleton)) {
+            operator.setParallelism(1);
+            operator.setMaxParallelism(1);
+        }
+        return asRows(exchange.map(edge -> partition(operator, edge)).orElse(operator));
+    }
+
+    private Transformation<Object> operator(Transformation<Object> input, TransformationMetadata metadata) {
         final OneInputTransformation<Object, Object> operator =
                 ExecNodeUtil.createOneInputTransformation(
                         input,
@@ -123,15 +145,26 @@ final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamE
             operator.setStateKeySelector(KeyGroupSelector.INSTANCE);
             operator.setStateKeyType(KeyGroupTypeInfo.INSTANCE);
         }
-        if (stateful) {
-            operator.declareManagedMemoryUseCaseAtOperatorScope(
-                    ManagedMemoryUseCase.OPERATOR, stateMemoryWeight(config));
+        return operator;
+    }
+
+    private Transformation<Object> operator(
+            Transformation<Object> left, Transformation<Object> right, TransformationMetadata metadata) {
+        final TwoInputTransformation<Object, Object, Object> operator =
+                ExecNodeUtil.createTwoInputTransformation(
+                        left,
+                        right,
+                        metadata,
+                        factory.withOperatorUid(metadata.getUid()),
+                        outputTypeInfo,
+                        left.getParallelism(),
+                        0,
+                        false);
+        if (keyed) {
+            operator.setStateKeySelectors(KeyGroupSelector.INSTANCE, KeyGroupSelector.INSTANCE);
+            operator.setStateKeyType(KeyGroupTypeInfo.INSTANCE);
         }
-        if (distribution == Distribution.SINGLETON || isSingleton(input)) {
-            operator.setParallelism(1);
-            operator.setMaxParallelism(1);
-        }
-        return asRows(exchange.map(edge -> partition(operator, edge)).orElse(operator));
+        return operator;
     }
 
     private static int stateMemoryWeight(ReadableConfig config) {
@@ -139,12 +172,22 @@ final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamE
         return rocksDb ? STATE_MEMORY_WEIGHT_BESIDE_ROCKSDB : STATE_MEMORY_WEIGHT;
     }
 
-    private Transformation<Object> input(PlannerBase planner) {
-        final List<Transformation<Object>> inputs = new ArrayList<>();
-        for (ExecEdge edge : getInputEdges()) {
-            inputs.add(asObjects(edge.translateToPlan(planner)));
+    private List<Transformation<Object>> inputs(PlannerBase planner) {
+        final List<Transformation<Object>> merged = new ArrayList<>();
+        int from = 0;
+        for (int edges : inputs) {
+            merged.add(merged(getInputEdges().subList(from, from + edges), planner));
+            from += edges;
         }
-        return inputs.size() == 1 ? inputs.get(0) : new UnionTransformation<>(inputs);
+        return merged;
+    }
+
+    private static Transformation<Object> merged(List<ExecEdge> edges, PlannerBase planner) {
+        final List<Transformation<Object>> transformations = new ArrayList<>();
+        for (ExecEdge edge : edges) {
+            transformations.add(asObjects(edge.translateToPlan(planner)));
+        }
+        return transformations.size() == 1 ? transformations.get(0) : new UnionTransformation<>(transformations);
     }
 
     private TransformationMetadata metadata(ExecNodeConfig config) {

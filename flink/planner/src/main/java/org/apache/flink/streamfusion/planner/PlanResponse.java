@@ -25,21 +25,17 @@ record PlanResponse(String summary, String explanation, List<Stage> stages) {
      * A chain of nodes that becomes one Flink operator.
      *
      * @param nodes ids in order, an exchange last; empty for a stage that only enters or exits
+     * @param inputs one, or two if the first node tells two apart, the left one first
      * @param exchange the exchange after the last node
-     * @param fragmentInput whether fragments may arrive, of this job or of the checkpoint it is restored from
      * @param stateful whether a node keeps keyed state
-     * @param entry the columns to write as JSON, or null if the input is batches
      */
     record Stage(
             int id,
             List<Integer> nodes,
             int anchor,
             List<Input> inputs,
-            int rowType,
             Output output,
             Optional<Exchange> exchange,
-            boolean fragmentInput,
-            String entry,
             List<Host> hosts,
             boolean stateful,
             String spec) {
@@ -48,9 +44,20 @@ record PlanResponse(String summary, String explanation, List<Stage> stages) {
         int producer() {
             return nodes.isEmpty() ? anchor : nodes.get(nodes.size() - 1);
         }
+    }
 
-        boolean readsBatches() {
-            return inputs.get(0).stage().isPresent();
+    /**
+     * One input of a stage.
+     *
+     * @param sources what is merged into it: all rows or all batches
+     * @param rowType the node whose output type is the type of its rows
+     * @param fragments whether fragments may arrive, of this job or of the checkpoint it is restored from
+     * @param entry the columns to write as JSON, or null if it is batches
+     */
+    record Input(List<Source> sources, int rowType, boolean fragments, String entry) {
+
+        boolean isBatches() {
+            return sources.get(0).stage().isPresent();
         }
     }
 
@@ -63,7 +70,7 @@ record PlanResponse(String summary, String explanation, List<Stage> stages) {
     record Exchange(List<Integer> keys, boolean fragments) {}
 
     /** Rows of a Flink node or, if it names a stage, the batches of that stage. */
-    record Input(int node, Optional<Integer> stage) {}
+    record Source(int node, Optional<Integer> stage) {}
 
     /** An expression that runs in the JVM: where it is in the JSON of its node, and which input fields it reads. */
     record Host(int node, String pointer, List<Integer> inputs) {}
@@ -84,22 +91,20 @@ record PlanResponse(String summary, String explanation, List<Stage> stages) {
 
     private static Stage stage(JsonNode json) {
         final int id = json.required("id").asInt();
-        final List<Input> inputs = list(json.required("inputs"), PlanResponse::input);
-        if (inputs.isEmpty() || inputs.stream().map(i -> i.stage().isPresent()).distinct().count() > 1) {
-            throw new NativeException("Stage " + id + " of the native plan has no inputs or inputs of two kinds");
+        final List<Input> inputs = new ArrayList<>();
+        inputs.add(input(id, json)); // hardly any stage has another one
+        if (json.path("second").isObject()) {
+            inputs.add(input(id, json.path("second")));
         }
         return new Stage(
                 id,
                 list(json.required("nodes"), JsonNode::asInt),
                 json.required("anchor").asInt(),
-                inputs,
-                json.required("rowType").asInt(),
+                List.copyOf(inputs),
                 output(json.required("output").asText()),
                 Optional.of(json.path("exchange"))
                         .filter(JsonNode::isObject)
                         .map(PlanResponse::exchange),
-                json.path("fragmentInput").asBoolean(),
-                json.path("entry").isArray() ? json.path("entry").toString() : null,
                 list(json.required("hosts"), PlanResponse::host),
                 json.required("stateful").asBoolean(),
                 json.required("spec").asText());
@@ -109,8 +114,20 @@ record PlanResponse(String summary, String explanation, List<Stage> stages) {
         return new Exchange(list(json.required("keys"), JsonNode::asInt), json.path("fragments").asBoolean());
     }
 
-    private static Input input(JsonNode json) {
+    private static Input input(int stage, JsonNode json) {
+        final List<Source> sources = list(json.required("inputs"), PlanResponse::source);
+        if (sources.isEmpty() || sources.stream().map(s -> s.stage().isPresent()).distinct().count() > 1) {
+            throw new NativeException("Stage " + stage + " of the native plan has no inputs or inputs of two kinds");
+        }
         return new Input(
+                sources,
+                json.required("rowType").asInt(),
+                json.path("fragmentInput").asBoolean(),
+                json.path("entry").isArray() ? json.path("entry").toString() : null);
+    }
+
+    private static Source source(JsonNode json) {
+        return new Source(
                 json.required("node").asInt(),
                 Optional.of(json.path("stage")).filter(JsonNode::isNumber).map(JsonNode::asInt));
     }

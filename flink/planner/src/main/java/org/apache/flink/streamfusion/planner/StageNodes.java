@@ -64,7 +64,7 @@ final class StageNodes {
                         anchor.getId(),
                         context(anchor),
                         ((ExecNodeBase<?>) anchor).getPersistedConfig(),
-                        stage.inputs().size(),
+                        stage.inputs().stream().map(input -> input.sources().size()).toList(),
                         outputType,
                         naming,
                         stageConfig(stage, naming.description(), outputType),
@@ -80,9 +80,7 @@ final class StageNodes {
                 StageConfig.builder(description, stage.spec())
                         .maxBatchRows(limits.maxRows())
                         .latencyMs(limits.latencyMs());
-        if (!stage.readsBatches()) {
-            config.rowInput(rowType(stage.rowType()), stage.entry());
-        }
+        stage.inputs().forEach(input -> config.input(input(input)));
         if (stage.output() == Output.ROWS) {
             config.rowOutput(outputType);
         }
@@ -95,18 +93,25 @@ final class StageNodes {
                                 config.exchange();
                             }
                         });
-        if (stage.fragmentInput()) {
-            config.fragmentInput();
-        }
         if (stage.stateful()) {
             config.stateful();
         }
         for (PlanResponse.Host host : stage.hosts()) {
             final ExecNode<?> node = request.node(host.node());
+            if (stage.inputs().size() > 1 && host.node() == stage.nodes().get(0)) {
+                throw new NativeException("An expression over two inputs cannot run in the JVM: " + node.getDescription());
+            }
             final RowType inputType = (RowType) node.getInputEdges().get(0).getOutputType();
             config.host(hosts.compile(host, request.json(host.node()), inputType));
         }
         return config.build();
+    }
+
+    private StageConfig.Input input(PlanResponse.Input input) {
+        if (!input.isBatches()) {
+            return StageConfig.Input.rows(rowType(input.rowType()), input.entry());
+        }
+        return input.fragments() ? StageConfig.Input.fragmented() : StageConfig.Input.batches();
     }
 
     private RowType rowType(int node) {

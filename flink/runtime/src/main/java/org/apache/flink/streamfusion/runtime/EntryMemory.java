@@ -18,9 +18,14 @@ interface EntryMemory extends AutoCloseable {
     @Override
     void close();
 
-    /** Buffers that Rust owns. */
+    /** Buffers that Rust owns, for the first or only input of {@code spec}. */
     static EntryMemory open(String spec, int capacityRows) {
-        return new NativeMemory(Native.entryOpen(spec, capacityRows));
+        return open(spec, 0, capacityRows);
+    }
+
+    /** Buffers that Rust owns, for the input of this number. */
+    static EntryMemory open(String spec, int input, int capacityRows) {
+        return new NativeMemory(Native.entryOpen(spec, input, capacityRows));
     }
 
     /** See {@link #open}. */

@@ -18,8 +18,8 @@ public final class Native {
 
     // ------------------------------------------------------------------------------------------------------- entry
 
-    /** Opens the buffers that {@code capacityRows} rows are written into. */
-    static native long entryOpen(String spec, int capacityRows);
+    /** Opens the buffers that {@code capacityRows} rows of an input are written into. */
+    static native long entryOpen(String spec, int input, int capacityRows);
 
     /** Fills in three addresses per column and the address of the row kinds. */
     static native void entryAddresses(long entry, long[] addresses);
@@ -44,17 +44,49 @@ public final class Native {
     static native long stageOpen(String spec, HostCalls hosts, int channels, int maxParallelism, String state);
 
     /** Takes the batch over, also if it fails. */
-    static native void stagePush(long stage, long batch);
+    static native void stagePush(long stage, int input, long batch);
 
-    static native void stagePushEncoded(long stage, byte[] bytes, int offset, int length);
+    static native void stagePushEncoded(long stage, int input, byte[] bytes, int offset, int length);
 
-    /** The next output batch, owned by the caller, or 0 if there is none. */
+    /** What {@link #stagePull} returns when a watermark comes next. */
+    static final long WATERMARK = -1;
+
+    /** The next output batch, owned by the caller, or {@link #WATERMARK}, or 0 if there is nothing left. */
     static native long stagePull(long stage);
+
+    /** The watermark that was pulled; can be asked for once. */
+    static native long stagePulledWatermark(long stage);
 
     /** The counters of the stage as a JSON object. */
     static native String stageMetrics(long stage);
 
     static native void stageClose(long stage);
+
+    // ------------------------------------------------------------------------------------- between a stage's batches
+
+    /** Why bundles end, for {@link #stageFlushBundles}: a watermark of any input. */
+    static final int FLUSH_WATERMARK = 0;
+
+    /** Why bundles end: a checkpoint barrier is about to pass. */
+    static final int FLUSH_CHECKPOINT = 1;
+
+    /** Why bundles end: the input is over. */
+    static final int FLUSH_END_OF_INPUT = 2;
+
+    /** What {@link #stageTimer} returns when there is no timer. */
+    static final long NO_TIMER = Long.MIN_VALUE;
+
+    /** Lets the rows go that wait for more and ends bundles behind them; what comes of it is to be pulled. */
+    static native void stageFlushBundles(long stage, int reason);
+
+    /** Lets the rows go that wait for more, ends bundles and takes the watermark; what comes of it is to be pulled. */
+    static native void stageWatermark(long stage, long watermarkMs);
+
+    /** Tells the processing time. Returns whether something is to be pulled. */
+    static native boolean stageTime(long stage, long nowMs);
+
+    /** When {@link #stageTime} is to be called, or {@link #NO_TIMER}: a stage that has none when it is opened never has one. */
+    static native long stageTimer(long stage);
 
     // ---------------------------------------------------------------------------------------- in front of a stage
 
@@ -64,19 +96,19 @@ public final class Native {
     /** Lets the rows go that wait for more; what comes of them is to be pulled. */
     static native void stageFlush(long stage);
 
-    /** The number of rows that wait for more. */
+    /** The number of rows that wait for more, of all inputs. */
     static native int stageWaitingRows(long stage);
 
-    /** Whether a fragment misses siblings. */
-    static native boolean stageIsPending(long stage);
+    /** Whether a fragment of an input misses siblings. */
+    static native boolean stageIsPending(long stage, int input);
 
-    /** The key groups of fragments that miss siblings, ascending. */
-    static native int[] stagePendingKeyGroups(long stage);
+    /** The key groups of an input's fragments that miss siblings, ascending. */
+    static native int[] stagePendingKeyGroups(long stage, int input);
 
-    static native byte[] stageSnapshotPending(long stage, int keyGroup);
+    static native byte[] stageSnapshotPending(long stage, int input, int keyGroup);
 
     /** Gives fragments of a snapshot back before the first batch; what comes of them is to be pulled. */
-    static native void stageRestorePending(long stage, int keyGroup, byte[] bytes);
+    static native void stageRestorePending(long stage, int input, int keyGroup, byte[] bytes);
 
     // ------------------------------------------------------------------------------------------------------- state
 

@@ -5,10 +5,11 @@ import org.apache.flink.streaming.api.operators.ChainingStrategy;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperatorFactory;
 import org.apache.flink.streaming.api.operators.StreamOperator;
 import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
+import org.apache.flink.streaming.api.operators.TwoInputStreamOperatorFactory;
 
-/** Creates the operator of a stage. Its elements are rows or batches, as the {@link StageConfig} says. */
+/** Creates the operator of a stage. Its elements are rows or batches, and its inputs one or two, as the {@link StageConfig} says. */
 public final class NativeStageOperatorFactory extends AbstractStreamOperatorFactory<Object>
-        implements OneInputStreamOperatorFactory<Object, Object> {
+        implements OneInputStreamOperatorFactory<Object, Object>, TwoInputStreamOperatorFactory<Object, Object, Object> {
 
     private static final long serialVersionUID = 1L;
 
@@ -36,12 +37,15 @@ public final class NativeStageOperatorFactory extends AbstractStreamOperatorFact
     @Override
     @SuppressWarnings("unchecked")
     public <T extends StreamOperator<Object>> T createStreamOperator(StreamOperatorParameters<Object> parameters) {
-        return (T) new NativeStageOperator(parameters, config, operatorUid);
+        return (T)
+                (config.inputCount() == 1
+                        ? new OneInputStageOperator(parameters, config, operatorUid)
+                        : new TwoInputStageOperator(parameters, config, operatorUid));
     }
 
     @Override
     @SuppressWarnings("rawtypes")
     public Class<? extends StreamOperator> getStreamOperatorClass(ClassLoader classLoader) {
-        return NativeStageOperator.class;
+        return config.inputCount() == 1 ? OneInputStageOperator.class : TwoInputStageOperator.class;
     }
 }

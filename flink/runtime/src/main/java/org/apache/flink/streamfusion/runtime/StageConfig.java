@@ -4,10 +4,11 @@ import org.apache.flink.table.types.logical.RowType;
 
 import java.io.Serializable;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
 
-/** What a {@link NativeStageOperator} needs to know of its stage. Shipped to the task managers. */
+/** What the operator of a stage needs to know of it. Shipped to the task managers. */
 public final class StageConfig implements Serializable {
 
     private static final long serialVersionUID = 1L;
@@ -20,17 +21,13 @@ public final class StageConfig implements Serializable {
 
     final String description;
     final String spec;
-    /** The type of the input rows, or null if the input is batches. */
-    final RowType inputType;
-    /** The {@code entry} array of the plan, or null if the input is batches. */
-    final String entry;
+    /** One, or two for a stage that tells two apart; the position is the number that the library knows an input by. */
+    private final Input[] inputs;
     /** The type of the output rows, or null if the output is batches. */
     final RowType outputType;
     final boolean hasExchange;
     /** Whether batches leave as fragments, which a checkpoint may store on their way. */
     final boolean fragmentOutput;
-    /** Whether fragments may arrive, of this job or of the checkpoint it is restored from. */
-    final boolean fragmentInput;
     private final boolean stateful;
     final HostFunction[] hosts;
     final int maxBatchRows;
@@ -39,12 +36,10 @@ public final class StageConfig implements Serializable {
     private StageConfig(Builder builder) {
         this.description = builder.description;
         this.spec = builder.spec;
-        this.inputType = builder.inputType;
-        this.entry = builder.entry;
+        this.inputs = builder.inputs.isEmpty() ? new Input[] {Input.batches()} : builder.inputs.toArray(new Input[0]);
         this.outputType = builder.outputType;
         this.hasExchange = builder.hasExchange;
         this.fragmentOutput = builder.fragmentOutput;
-        this.fragmentInput = builder.fragmentInput;
         this.stateful = builder.stateful;
         this.hosts = builder.hosts.toArray(new HostFunction[0]);
         this.maxBatchRows = builder.maxBatchRows;
@@ -56,17 +51,58 @@ public final class StageConfig implements Serializable {
         return stateful;
     }
 
-    boolean inputIsBatches() {
-        return inputType == null;
+    /** How many inputs it tells apart. */
+    public int inputCount() {
+        return inputs.length;
+    }
+
+    Input input(int number) {
+        return inputs[number];
+    }
+
+    /** Whether fragments may arrive on an input. */
+    boolean receivesFragments() {
+        return Arrays.stream(inputs).anyMatch(Input::fragments);
     }
 
     /** Whether Flink must give the operator a keyed backend: it keeps state, or fragments by key group. */
     public boolean isKeyed() {
-        return stateful || fragmentInput;
+        return stateful || receivesFragments();
     }
 
     boolean outputIsBatches() {
         return outputType == null;
+    }
+
+    /**
+     * One input of a stage.
+     *
+     * @param rowType the type of its rows, or null if it is batches
+     * @param entry the {@code entry} array of the plan, or null if it is batches
+     * @param fragments whether fragments may arrive, of this job or of the checkpoint it is restored from
+     */
+    public record Input(RowType rowType, String entry, boolean fragments) implements Serializable {
+
+        private static final long serialVersionUID = 1L;
+
+        /** Rows of a type, of which the fields named by the plan's {@code entry} array (JSON) are read. */
+        public static Input rows(RowType type, String entry) {
+            return new Input(Objects.requireNonNull(type), Objects.requireNonNull(entry), false);
+        }
+
+        /** Whole batches. */
+        public static Input batches() {
+            return new Input(null, null, false);
+        }
+
+        /** Batches or fragments. */
+        public static Input fragmented() {
+            return new Input(null, null, true);
+        }
+
+        boolean isBatches() {
+            return rowType == null;
+        }
     }
 
     /**
@@ -85,12 +121,10 @@ public final class StageConfig implements Serializable {
         private final String description;
         private final String spec;
         private final List<HostFunction> hosts = new ArrayList<>();
-        private RowType inputType;
-        private String entry;
+        private final List<Input> inputs = new ArrayList<>(2);
         private RowType outputType;
         private boolean hasExchange;
         private boolean fragmentOutput;
-        private boolean fragmentInput;
         private boolean stateful;
         private int maxBatchRows = DEFAULT_MAX_BATCH_ROWS;
         private long latencyMs = -1;
@@ -100,11 +134,18 @@ public final class StageConfig implements Serializable {
             this.spec = Objects.requireNonNull(spec);
         }
 
-        /** The input is rows of a type, of which the fields named by the plan's {@code entry} array (JSON) are read. */
-        public Builder rowInput(RowType type, String entry) {
-            this.inputType = Objects.requireNonNull(type);
-            this.entry = Objects.requireNonNull(entry);
+        /** Adds the next input, the left one of two first; a stage without any reads whole batches. */
+        public Builder input(Input input) {
+            if (inputs.size() == 2) {
+                throw new IllegalStateException("A stage has two inputs at most");
+            }
+            inputs.add(Objects.requireNonNull(input));
             return this;
+        }
+
+        /** The next input is rows of a type, of which the fields named by the plan's {@code entry} array (JSON) are read. */
+        public Builder rowInput(RowType type, String entry) {
+            return input(Input.rows(type, entry));
         }
 
         /** The output is rows. */
@@ -123,12 +164,6 @@ public final class StageConfig implements Serializable {
         public Builder fragmentExchange() {
             this.fragmentOutput = true;
             return exchange();
-        }
-
-        /** Fragments may arrive. */
-        public Builder fragmentInput() {
-            this.fragmentInput = true;
-            return this;
         }
 
         /** The stage has keyed state. */
@@ -161,9 +196,6 @@ public final class StageConfig implements Serializable {
         public StageConfig build() {
             if (hasExchange && outputType != null) {
                 throw new IllegalStateException("The output of an exchange is batches, not rows");
-            }
-            if (fragmentInput && inputType != null) {
-                throw new IllegalStateException("Fragments are batches, not rows");
             }
             return new StageConfig(this);
         }

@@ -50,28 +50,25 @@ final class StageShuffle {
                         task.getIndexOfThisSubtask());
         final long epoch =
                 context.getRestoredCheckpointId().isPresent() ? context.getRestoredCheckpointId().getAsLong() + 1 : 0;
-        if (config.fragmentInput || config.fragmentOutput) {
+        if (config.receivesFragments() || config.fragmentOutput) {
             context.getOperatorStateStore().getListState(MARK).update(List.of(new byte[] {1}));
         }
         final PendingFragments pending =
-                config.fragmentInput ? PendingFragments.of(config.description, context, keyGroups) : null;
+                config.receivesFragments() ? PendingFragments.of(config, context, keyGroups) : null;
         return new StageShuffle(config, keyGroups, epoch, pending);
     }
 
-    /** Whether small batches of the input wait for more rows. */
-    boolean gathers() {
-        return config.inputIsBatches() && config.latencyMs != 0;
+    /** Whether small batches of an input wait for more rows. */
+    boolean gathers(int input) {
+        return config.input(input).isBatches() && config.latencyMs != 0;
     }
 
     /** Tells a stage that was just opened, and gives it what was restored. Returns whether there was anything. */
     boolean open(long stage) {
         final ObjectNode json = JSON.createObjectNode();
-        json.put("gatherRows", gathers() ? config.maxBatchRows : 0);
-        if (config.fragmentInput) {
-            json.putObject("receiver")
-                    .put("epoch", epoch)
-                    .put("firstKeyGroup", keyGroups.getStartKeyGroup())
-                    .put("lastKeyGroup", keyGroups.getEndKeyGroup());
+        describe(0, json);
+        if (config.inputCount() > 1) {
+            describe(1, json.putObject("second"));
         }
         if (config.fragmentOutput) {
             json.putObject("sender")
@@ -82,9 +79,19 @@ final class StageShuffle {
         return pending != null && pending.restore(stage);
     }
 
-    /** Whether a fragment misses siblings, so that nothing may pass it. */
-    boolean isPending(long stage) {
-        return pending != null && Native.stageIsPending(stage);
+    private void describe(int input, ObjectNode json) {
+        json.put("gatherRows", gathers(input) ? config.maxBatchRows : 0);
+        if (config.input(input).fragments()) {
+            json.putObject("receiver")
+                    .put("epoch", epoch)
+                    .put("firstKeyGroup", keyGroups.getStartKeyGroup())
+                    .put("lastKeyGroup", keyGroups.getEndKeyGroup());
+        }
+    }
+
+    /** Whether a fragment of an input misses siblings, so that nothing may pass it. */
+    boolean isPending(long stage, int input) {
+        return config.input(input).fragments() && Native.stageIsPending(stage, input);
     }
 
     /** Adds fragments that miss siblings to a snapshot. */

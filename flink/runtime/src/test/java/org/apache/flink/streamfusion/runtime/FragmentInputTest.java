@@ -40,7 +40,7 @@ class FragmentInputTest extends NativeTestBase {
     /** A stage that lets small batches wait for so long, or not at all. */
     private static StageConfig receiving(long latencyMs) {
         return StageConfig.builder("Receiver", passing(FragmentSender.TYPE))
-                .fragmentInput()
+                .input(StageConfig.Input.fragmented())
                 .rowOutput(FragmentSender.TYPE)
                 .latencyMs(latencyMs)
                 .build();

@@ -30,7 +30,7 @@ final class FragmentSender implements AutoCloseable {
         try (RowEntry entry =
                 new RowEntry(EntryMemory.open(spec, 1000), TYPE, ReadFields.all(TYPE), 1000)) {
             values.forEach(value -> entry.write(GenericRowData.of(value)));
-            Native.stagePush(stage, entry.finish());
+            Native.stagePush(stage, 0, entry.finish());
         }
         final List<NativeBatch> fragments = new ArrayList<>();
         for (long batch = Native.stagePull(stage); batch != 0; batch = Native.stagePull(stage)) {

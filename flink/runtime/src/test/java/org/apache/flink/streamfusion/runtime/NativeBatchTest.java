@@ -57,14 +57,14 @@ class NativeBatchTest extends NativeTestBase {
 
         final byte[] padded = new byte[encoded.length + 9];
         System.arraycopy(encoded, 0, padded, 5, encoded.length);
-        Native.stagePushEncoded(stage, padded, 5, encoded.length);
+        Native.stagePushEncoded(stage, 0, padded, 5, encoded.length);
         exit(Native.stagePull(stage), EveryType.TYPE, result);
         assertThat(Native.stagePull(stage)).isZero();
         EntryExitTest.assertSameRows(EveryType.TYPE, result, rows);
 
         for (int length : new int[] {0, 1, encoded.length / 2, encoded.length - 1}) {
             final long other = Native.stageOpen(passing(EveryType.TYPE), null, 1, 128, null);
-            assertThatThrownBy(() -> Native.stagePushEncoded(other, encoded, 0, length))
+            assertThatThrownBy(() -> Native.stagePushEncoded(other, 0, encoded, 0, length))
                     .isInstanceOf(NativeException.class);
             Native.stageClose(other);
         }
@@ -98,7 +98,7 @@ class NativeBatchTest extends NativeTestBase {
                             i % 5 == 0 ? null : StringData.fromString("key number " + i)));
         }
         final long stage = Native.stageOpen(splitting(type, 0, 1), null, channels, 128, null);
-        Native.stagePush(stage, batch(type, rows));
+        Native.stagePush(stage, 0, batch(type, rows));
         int count = 0;
         for (long part = Native.stagePull(stage); part != 0; part = Native.stagePull(stage)) {
             final int subtask =
@@ -143,7 +143,7 @@ class NativeBatchTest extends NativeTestBase {
         assertThatThrownBy(() -> Native.stagePull(stage)).isInstanceOf(NativeException.class);
         assertThatThrownBy(() -> Native.stagePull(0)).isInstanceOf(NativeException.class);
         final long moved = batch(BIGINT, List.of(GenericRowData.of(1L)));
-        assertThatThrownBy(() -> Native.stagePush(stage, moved)).isInstanceOf(NativeException.class);
+        assertThatThrownBy(() -> Native.stagePush(stage, 0, moved)).isInstanceOf(NativeException.class);
         assertThatThrownBy(() -> Native.batchRows(moved)).as("moved also by a push that fails").isInstanceOf(NativeException.class);
     }
 
@@ -156,12 +156,12 @@ class NativeBatchTest extends NativeTestBase {
         final long stage = Native.stageOpen(spec(BIGINT, BIGINT, dropUpdateBefore, "", "null"), null, 1, 128, null);
         Native.testPanic(stage);
         final long first = batch(BIGINT, List.of(GenericRowData.of(1L)));
-        assertThatThrownBy(() -> Native.stagePush(stage, first))
+        assertThatThrownBy(() -> Native.stagePush(stage, 0, first))
                 .isInstanceOf(NativeException.class)
                 .hasMessageContaining("DropUpdateBefore")
                 .hasMessageContaining("panicked");
         final long second = batch(BIGINT, List.of(GenericRowData.of(1L)));
-        assertThatThrownBy(() -> Native.stagePush(stage, second)).isInstanceOf(NativeException.class);
+        assertThatThrownBy(() -> Native.stagePush(stage, 0, second)).isInstanceOf(NativeException.class);
         Native.stageClose(stage);
         assertThat(Native.version()).isNotEmpty();
     }
@@ -170,10 +170,10 @@ class NativeBatchTest extends NativeTestBase {
     void whatIsNoSpecIsRefused() {
         for (String text : new String[] {"", "{}", "[]", "{\"input\":\"NONSENSE\"}"}) {
             assertThatThrownBy(() -> Native.stageOpen(text, null, 1, 128, null)).isInstanceOf(NativeException.class);
-            assertThatThrownBy(() -> Native.entryOpen(text, 1)).isInstanceOf(NativeException.class);
+            assertThatThrownBy(() -> Native.entryOpen(text, 0, 1)).isInstanceOf(NativeException.class);
         }
         assertThatThrownBy(() -> Native.stageOpen(passing(BIGINT), null, 0, 128, null)).isInstanceOf(NativeException.class);
-        assertThatThrownBy(() -> Native.entryOpen(passing(BIGINT), -1)).isInstanceOf(NativeException.class);
+        assertThatThrownBy(() -> Native.entryOpen(passing(BIGINT), 0, -1)).isInstanceOf(NativeException.class);
         assertThatThrownBy(() -> Native.plan("no plan")).isInstanceOf(NativeException.class);
     }
 

@@ -560,7 +560,7 @@ class NativeStateTest extends NativeTestBase {
                         for (long key = 0; key < KEYS; key++) {
                             entry.write(GenericRowData.of(key, key));
                         }
-                        Native.stagePush(stage, entry.finish());
+                        Native.stagePush(stage, 0, entry.finish());
                     }
                     for (long batch = Native.stagePull(stage); batch != 0; batch = Native.stagePull(stage)) {
                         Native.batchRelease(batch);

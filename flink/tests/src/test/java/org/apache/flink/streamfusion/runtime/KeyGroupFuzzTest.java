@@ -155,7 +155,7 @@ class KeyGroupFuzzTest {
                 new RowEntry(
                         EntryMemory.open(spec, ROWS), rowType, ReadFields.parse(reads, rowType), ROWS)) {
             rows.forEach(entry::write);
-            Native.stagePush(stage, entry.finish());
+            Native.stagePush(stage, 0, entry.finish());
             for (long batch = Native.stagePull(stage); batch != 0; batch = Native.stagePull(stage)) {
                 final int keyGroup = Native.batchKeyGroup(batch);
                 BatchExit.emit(batch, rowType, row -> keyGroups.put(row.getLong(keys.length), keyGroup));

@@ -4,21 +4,16 @@ import org.apache.flink.metrics.Counter;
 import org.apache.flink.metrics.MetricGroup;
 import org.apache.flink.runtime.checkpoint.CheckpointOptions;
 import org.apache.flink.runtime.checkpoint.SnapshotType;
-import org.apache.flink.runtime.event.WatermarkEvent;
 import org.apache.flink.runtime.state.CheckpointStreamFactory;
 import org.apache.flink.runtime.state.AbstractKeyedStateBackend;
 import org.apache.flink.runtime.state.StateInitializationContext;
 import org.apache.flink.runtime.state.StateSnapshotContext;
 import org.apache.flink.streamfusion.runtime.PendingFragments.RawKeyedState;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
-import org.apache.flink.streaming.api.operators.BoundedOneInput;
-import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.api.operators.OperatorSnapshotFutures;
 import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
 import org.apache.flink.streaming.api.watermark.Watermark;
-import org.apache.flink.streaming.runtime.streamrecord.RecordAttributes;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
-import org.apache.flink.streaming.runtime.watermarkstatus.WatermarkStatus;
 import org.apache.flink.table.data.RowData;
 import org.apache.flink.util.ExceptionUtils;
 import org.apache.flink.util.IOUtils;
@@ -29,16 +24,19 @@ import java.util.Deque;
 import java.util.function.Supplier;
 
 /**
- * A stage as one Flink operator: rows or batches in, rows or batches out, one push and a few pulls per batch.
+ * A stage as one Flink operator: rows or batches in, rows or batches out, one push and a few pulls per batch. Everything but
+ * how many inputs Flink sees.
  *
  * <p>Rows are buffered. Whatever must not overtake them (a watermark, its status, record attributes, a barrier, the end of the
- * input) closes the batch first, and a row waits no longer than the latency bound. So at every point where somebody could
- * notice, this operator has emitted what stock operators would have emitted.
+ * input, rows of another input) closes the batch first, and a row waits no longer than the latency bound. So at every point where
+ * somebody could notice, this operator has emitted what stock operators would have emitted.
+ *
+ * <p>Bundles of the stage end where Flink's operators end theirs: before a watermark, before a barrier and when the operator
+ * finishes. A status of watermarks and record attributes pass an open bundle, as they do in Flink.
  *
  * <p>Only a stage knows its keys, so there is no key context in Flink's sense.
  */
-final class NativeStageOperator extends AbstractStreamOperator<Object>
-        implements OneInputStreamOperator<Object, Object>, BoundedOneInput {
+abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
 
     private static final long serialVersionUID = 1L;
 
@@ -51,8 +49,11 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
     private transient Deque<AutoCloseable> opened;
 
     private transient StreamRecord<Object> outRecord;
-    private transient RowEntry entry;
+    private transient StageInput[] inputs;
     private transient long stage;
+
+    /** Null if the stage does not ask for the time. */
+    private transient StageClock clock;
 
     /** The keyed state, or null if the stage keeps none. */
     private transient NativeState state;
@@ -60,12 +61,14 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
     private transient boolean restored;
 
     private transient StageShuffle shuffle;
-    private transient HeldEvents held;
 
     /** Of the snapshot that is being taken, or of the last one. */
     private transient SnapshotType snapshotType;
 
-    /** Whether rows of batches wait in front of the stage. */
+    /** The input that an element came from last, to which rows that wait belong. Null at first, and rows of a snapshot may wait. */
+    private transient StageInput lastInput;
+
+    /** Whether rows wait in front of the stage, as rows or in batches. */
     private transient boolean rowsWait;
 
     /** What the first flush that failed failed with; the rows of its batch are lost, so nothing goes on after it. */
@@ -80,7 +83,7 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
     private transient Counter rowsOut;
     private transient StageMetrics stageMetrics;
 
-    NativeStageOperator(StreamOperatorParameters<Object> parameters, StageConfig config, String operatorUid) {
+    AbstractStageOperator(StreamOperatorParameters<Object> parameters, StageConfig config, String operatorUid) {
         super(parameters);
         this.stageConfig = config;
         this.operatorUid = operatorUid;
@@ -92,7 +95,6 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
     public void initializeState(StateInitializationContext context) throws Exception {
         super.initializeState(context);
         restored = context.isRestored();
-        held = new HeldEvents();
         shuffle = StageShuffle.of(stageConfig, getRuntimeContext().getTaskInfo(), context);
     }
 
@@ -140,20 +142,26 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
         }
         stageMetrics = new StageMetrics(group);
         stageMetrics.refresh(Native.stageMetrics(stage));
-        if (!stageConfig.inputIsBatches()) {
-            entry = openEntry();
-            opened.push(entry);
+        inputs = new StageInput[stageConfig.inputCount()];
+        for (int number = 0; number < inputs.length; number++) {
+            inputs[number] = new StageInput(number, stageConfig.input(number));
+            if (!stageConfig.input(number).isBatches()) {
+                final RowEntry entry = openEntry(number, stageConfig.input(number));
+                opened.push(entry);
+                inputs[number].open(entry);
+            }
         }
+        clock = StageClock.start(stage, getProcessingTimeService(), this::onClock);
     }
 
-    private RowEntry openEntry() {
-        final ReadFields fields = ReadFields.parse(stageConfig.entry, stageConfig.inputType);
+    private RowEntry openEntry(int number, StageConfig.Input input) {
+        final ReadFields fields = ReadFields.parse(input.entry(), input.rowType());
         // nothing to wait for, so no room for more than one row
         final int capacityRows = stageConfig.latencyMs == 0 ? 1 : stageConfig.maxBatchRows;
         final long maxVariableBytes =
                 stageConfig.outputIsBatches() ? RowEntry.MAX_VARIABLE_BYTES_ON_NETWORK : RowEntry.MAX_VARIABLE_BYTES;
-        final EntryMemory memory = named(() -> EntryMemory.open(stageConfig.spec, capacityRows));
-        return new RowEntry(memory, stageConfig.inputType, fields, capacityRows, maxVariableBytes);
+        final EntryMemory memory = named(() -> EntryMemory.open(stageConfig.spec, number, capacityRows));
+        return new RowEntry(memory, input.rowType(), fields, capacityRows, maxVariableBytes);
     }
 
     /** Adds to a failure of the library outside of its nodes, which it can name itself, in which stage it was. */
@@ -176,17 +184,17 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
         return hosts;
     }
 
-    @Override
-    public void endInput() throws Exception {
+    /** The input of this number has ended. */
+    final void endOfInput(int input) throws Exception {
         flush();
-        if (shuffle.isPending(stage)) {
+        if (shuffle.isPending(stage, input)) {
             throw new NativeException(stageConfig.description + ": the input ended, but a batch has not arrived completely");
         }
     }
 
     @Override
     public void finish() throws Exception {
-        flush();
+        endBundles(Native.FLUSH_END_OF_INPUT);
         if (stageMetrics != null) {
             stageMetrics.refresh(Native.stageMetrics(stage));
         }
@@ -195,7 +203,7 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
 
     @Override
     public void prepareSnapshotPreBarrier(long checkpointId) throws Exception {
-        flush();
+        endBundles(Native.FLUSH_CHECKPOINT);
     }
 
     @Override
@@ -217,7 +225,7 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
 
     @Override
     protected boolean isUsingCustomRawKeyedState() {
-        return stageConfig.fragmentInput && rawKeyedState() == RawKeyedState.OURS;
+        return stageConfig.receivesFragments() && rawKeyedState() == RawKeyedState.OURS;
     }
 
     /** Asked for before there is a backend as well: what is restored is for {@link PendingFragments} to tell apart. */
@@ -237,7 +245,7 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
             opened.descendingIterator().forEachRemaining(toClose::addFirst);
             opened.clear();
         }
-        entry = null;
+        inputs = null;
         IOUtils.closeAll(toClose);
     }
 
@@ -250,55 +258,80 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
     }
 
     @Override
-    public void processElement(StreamRecord<Object> element) throws Exception {
+    @SuppressWarnings("rawtypes") // as it is declared
+    public void setKeyContextElement2(StreamRecord record) {
+        // see the class comment
+    }
+
+    final void processElement(int number, StreamRecord<Object> element) throws Exception {
         checkNotFailed();
-        if (entry != null) {
-            write((RowData) element.getValue());
-        } else {
-            pushBatch((NativeBatch) element.getValue());
+        final StageInput input = inputs[number];
+        if (input != lastInput) {
+            flush(); // the rows of the other input came first
+            lastInput = input;
+        }
+        if (input.isBatches()) {
+            tellTime();
+            pushBatch(input, (NativeBatch) element.getValue());
             pull();
-            boundLatency();
-            releaseHeld();
+            boundLatency(input);
+            releaseHeld(input);
+        } else {
+            write(input, (RowData) element.getValue());
         }
     }
 
-    private void write(RowData row) throws Exception {
-        if (entry.rows() == 0 && stageConfig.latencyMs > 0) {
-            startLatencyBound(stageConfig.latencyMs);
+    private void write(StageInput input, RowData row) throws Exception {
+        if (!rowsWait) {
+            // Told now and not when the batch is pushed: in between the timers of the clock push it in time.
+            tellTime();
+            rowsWait = true;
+            if (stageConfig.latencyMs > 0) {
+                startLatencyBound(stageConfig.latencyMs);
+            }
         }
-        entry.write(row);
-        if (entry.isFull()) {
+        if (input.write(row)) {
             flush();
         }
     }
 
-    private void pushBatch(NativeBatch batch) {
+    private void pushBatch(StageInput input, NativeBatch batch) {
         batchesIn.inc();
         rowsIn.inc(batch.rows());
         if (batch.isEncoded()) {
             final byte[] bytes = batch.encoded();
-            Native.stagePushEncoded(stage, bytes, 0, bytes.length);
+            Native.stagePushEncoded(stage, input.number, bytes, 0, bytes.length);
         } else {
-            Native.stagePush(stage, Native.batchRetain(batch.handle())); // the record is borrowed
+            Native.stagePush(stage, input.number, Native.batchRetain(batch.handle())); // the record is borrowed
         }
     }
 
     /** Pushes the rows that wait and emits what comes of them. Fails if a flush failed before. */
     private void flush() throws Exception {
         checkNotFailed();
-        if (!isWaiting()) {
-            return;
+        if (rowsWait) {
+            failingForGood(
+                    () -> {
+                        pushWaiting();
+                        pull();
+                    });
         }
+    }
+
+    private void pushWaiting() {
+        rowsWait = false;
+        if (lastInput != null && lastInput.rows() > 0) {
+            batchesIn.inc();
+            rowsIn.inc(lastInput.rows());
+            Native.stagePush(stage, lastInput.number, named(lastInput::finish));
+        } else {
+            Native.stageFlush(stage);
+        }
+    }
+
+    private void failingForGood(ThrowingRunnable<Exception> work) throws Exception {
         try {
-            if (entry != null) {
-                batchesIn.inc();
-                rowsIn.inc(entry.rows());
-                Native.stagePush(stage, named(entry::finish));
-            } else {
-                rowsWait = false;
-                Native.stageFlush(stage);
-            }
-            pull();
+            work.run();
         } catch (Throwable e) {
             failure = e;
             throw e;
@@ -314,13 +347,9 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
 
     // ----------------------------------------------------------------------------------------------- latency bound
 
-    private boolean isWaiting() {
-        return entry == null ? rowsWait : entry.rows() > 0;
-    }
-
     /** Batches that are too small wait as rows do. */
-    private void boundLatency() {
-        if (shuffle.gathers()) {
+    private void boundLatency(StageInput input) {
+        if (shuffle.gathers(input.number)) {
             final boolean waited = rowsWait;
             rowsWait = Native.stageWaitingRows(stage) > 0;
             if (rowsWait && !waited && stageConfig.latencyMs > 0) {
@@ -344,7 +373,7 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
     /** One timer serves many batches: it fires for a batch that has long gone and is set again for the current one. */
     private void onTimer(long timestamp) throws Exception {
         timerPending = false;
-        if (!isWaiting()) {
+        if (!rowsWait) {
             return;
         }
         if (batchDeadline <= timestamp) {
@@ -354,53 +383,70 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
         }
     }
 
+    // ------------------------------------------------------------------------------------------------------- clock
+
+    /** What the stage says to the time leaves before the rows that come now. */
+    private void tellTime() throws Exception {
+        if (clock != null && clock.tell()) {
+            pull();
+        }
+    }
+
+    private void onClock(long timestamp) throws Exception {
+        clock.fired();
+        flush(); // these rows came before
+        failingForGood(this::tellTime);
+    }
+
     // ------------------------------------------------------------------------------ what must not overtake the rows
 
-    @Override
-    public void processWatermark(Watermark watermark) throws Exception {
-        passInOrder(() -> super.processWatermark(watermark));
-    }
-
-    @Override
-    public void processWatermark(WatermarkEvent watermark) throws Exception {
-        passInOrder(() -> super.processWatermark(watermark));
-    }
-
-    @Override
-    public void processWatermarkStatus(WatermarkStatus status) throws Exception {
-        passInOrder(() -> super.processWatermarkStatus(status));
-    }
-
-    @Override
-    public void processRecordAttributes(RecordAttributes attributes) throws Exception {
-        passInOrder(() -> super.processRecordAttributes(attributes));
-    }
-
-    /** Lets the rows before an event go, and then the event, unless rows before it have not arrived completely. */
-    private void passInOrder(ThrowingRunnable<Exception> event) throws Exception {
+    /** Lets the rows before an event of an input go, and then the event, unless rows before it have not arrived completely. */
+    final void passInOrder(int number, ThrowingRunnable<Exception> event) throws Exception {
         flush();
-        if (held.isEmpty() && !shuffle.isPending(stage)) {
+        final StageInput input = inputs[number];
+        if (input.held.isEmpty() && !shuffle.isPending(stage, number)) {
             event.run();
         } else {
-            held.hold(event);
+            input.held.hold(event);
         }
     }
 
-    private void releaseHeld() throws Exception {
-        if (!held.isEmpty() && !shuffle.isPending(stage)) {
+    private void releaseHeld(StageInput input) throws Exception {
+        if (!input.held.isEmpty() && !shuffle.isPending(stage, input.number)) {
             flush();
-            held.release();
+            input.held.release();
         }
+    }
+
+    /** Ends the bundles of the stage, behind the rows that wait, and emits what comes of them. */
+    final void endBundles(int reason) throws Exception {
+        flush();
+        failingForGood(
+                () -> {
+                    Native.stageFlushBundles(stage, reason);
+                    pull();
+                });
+    }
+
+    /** Sends a watermark of all inputs through the stage, where it ends bundles. The stage decides which one is emitted. */
+    @Override
+    public void processWatermark(Watermark watermark) throws Exception {
+        flush();
+        failingForGood(
+                () -> {
+                    Native.stageWatermark(stage, watermark.getTimestamp());
+                    pull();
+                });
     }
 
     // ------------------------------------------------------------------------------------------------------ output
 
-    private void pull() {
-        for (long batch = Native.stagePull(stage); batch != 0; batch = Native.stagePull(stage)) {
-            try {
-                emit(batch);
-            } finally {
-                Native.batchRelease(batch);
+    private void pull() throws Exception {
+        for (long next = Native.stagePull(stage); next != 0; next = Native.stagePull(stage)) {
+            if (next == Native.WATERMARK) {
+                super.processWatermark(new Watermark(Native.stagePulledWatermark(stage)));
+            } else {
+                emitAndRelease(next);
             }
         }
         if (state != null) {
@@ -411,7 +457,14 @@ final class NativeStageOperator extends AbstractStreamOperator<Object>
         }
     }
 
-    /** Emits a borrowed batch. */
+    private void emitAndRelease(long batch) {
+        try {
+            emit(batch);
+        } finally {
+            Native.batchRelease(batch);
+        }
+    }
+
     private void emit(long batch) {
         final int rows = Native.batchRows(batch);
         batchesOut.inc();
