@@ -22,7 +22,10 @@ impl Capabilities for Engine {
     fn node(&self, node: &Node, inputs: &[&LogicalType], _config: &Config) -> Result<NativeNode, Reason> {
         match &node.kind {
             NodeKind::Calc(calc) => Ok(NativeNode { hosts: calc_hosts(calc)?, stateful: false }),
-            NodeKind::Union | NodeKind::DropUpdateBefore | NodeKind::Exchange(Distribution::Singleton) => {
+            NodeKind::Union
+            | NodeKind::DropUpdateBefore
+            | NodeKind::MiniBatchAssigner(_)
+            | NodeKind::Exchange(Distribution::Singleton) => {
                 carried(&node.output)?;
                 Ok(NativeNode::default())
             }
@@ -65,8 +68,7 @@ impl Capabilities for Engine {
                 join::supports(spec, left, right)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
             }
-            NodeKind::MiniBatchAssigner(_)
-            | NodeKind::LocalGroupAggregate(_)
+            NodeKind::LocalGroupAggregate(_)
             | NodeKind::GlobalGroupAggregate(_)
             | NodeKind::IncrementalGroupAggregate(_)
             | NodeKind::Rank(_)
