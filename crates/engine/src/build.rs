@@ -5,7 +5,8 @@ use std::sync::Arc;
 use streamfusion_expr::host_calls;
 use streamfusion_operators::deduplicate::{StoredKind, is_stateful};
 use streamfusion_operators::{
-    Calc, ChangelogNormalize, Deduplicate, DropUpdateBefore, Expand, GroupAgg, Join, MiniBatchAssigner, Operator,
+    Calc, ChangelogNormalize, Deduplicate, DropUpdateBefore, Expand, GlobalGroupAgg, GroupAgg, Join, LocalGroupAgg,
+    MiniBatchAssigner, Operator,
 };
 use streamfusion_plan::node::NodeKind;
 use streamfusion_plan::spec::{SpecHost, SpecNode};
@@ -48,6 +49,14 @@ pub(crate) fn operator(
             let input = spec.inputs.first().ok_or_else(|| unsupported("GROUP BY has no input"))?;
             let context = context.ok_or_else(|| unsupported("GROUP BY was opened without a range of keys"))?;
             Some(Box::new(GroupAgg::try_new(aggregate, input, context).map_err(failed)?))
+        }
+        NodeKind::LocalGroupAggregate(aggregate) => {
+            let input = spec.inputs.first().ok_or_else(|| unsupported("a local aggregate has no input"))?;
+            Some(Box::new(LocalGroupAgg::try_new(aggregate, input, &spec.node.output).map_err(failed)?))
+        }
+        NodeKind::GlobalGroupAggregate(aggregate) => {
+            let (input, context) = keyed(spec, context)?;
+            Some(Box::new(GlobalGroupAgg::try_new(aggregate, input, context).map_err(failed)?))
         }
         NodeKind::ChangelogNormalize(normalize) => {
             let (input, context) = keyed(spec, context)?;

@@ -47,6 +47,19 @@ impl Capabilities for Engine {
                 carried(&node.output)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
             }
+            NodeKind::LocalGroupAggregate(spec) => {
+                let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
+                hashable(&spec.grouping, input)?;
+                group_agg::supports_local(spec, input, &node.output)?;
+                Ok(NativeNode::default())
+            }
+            NodeKind::GlobalGroupAggregate(spec) => {
+                let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
+                hashable(&spec.grouping, input)?;
+                group_agg::supports_global(spec, input)?;
+                carried(&node.output)?;
+                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+            }
             NodeKind::ChangelogNormalize(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.unique_keys, input)?;
@@ -68,9 +81,7 @@ impl Capabilities for Engine {
                 join::supports(spec, left, right)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
             }
-            NodeKind::LocalGroupAggregate(_)
-            | NodeKind::GlobalGroupAggregate(_)
-            | NodeKind::IncrementalGroupAggregate(_)
+            NodeKind::IncrementalGroupAggregate(_)
             | NodeKind::Rank(_)
             | NodeKind::SortLimit(_)
             | NodeKind::Limit(_) => Err(node.not_supported()),

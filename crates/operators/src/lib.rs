@@ -26,7 +26,7 @@ pub use deduplicate::Deduplicate;
 pub use drop_update_before::DropUpdateBefore;
 pub use error::OperatorError;
 pub use expand::Expand;
-pub use group_agg::GroupAgg;
+pub use group_agg::{GlobalGroupAgg, GroupAgg, LocalGroupAgg};
 pub use join::Join;
 pub use mini_batch_assigner::MiniBatchAssigner;
 

@@ -11,6 +11,7 @@ use streamfusion_state::codec::{Codec, Mapped, Nullable, Required};
 use super::fold::Function;
 use super::native::Native;
 use super::number::{Number, decimal_average};
+use super::two_phase::Merge;
 
 /// A type with its sum type and the way back.
 pub(super) trait Average: Native {
@@ -174,5 +175,21 @@ impl Function for DecimalAvg {
     #[inline]
     fn value(&self, accumulator: &DecimalAverage) -> Option<i128> {
         accumulator.average
+    }
+}
+
+impl<T: Average> Merge for Avg<T> {
+    #[inline]
+    fn merge(&self, accumulator: &mut SumAndCount<T::Sum>, other: &SumAndCount<T::Sum>) {
+        accumulator.sum = accumulator.sum.plus(other.sum).unwrap_or_default();
+        accumulator.count = accumulator.count.wrapping_add(other.count);
+    }
+}
+
+impl Merge for DecimalAvg {
+    #[inline]
+    fn merge(&self, accumulator: &mut DecimalAverage, other: &DecimalAverage) {
+        let sum = accumulator.sum.zip(other.sum).and_then(|(sum, other)| sum.plus(other));
+        *accumulator = self.of(sum, accumulator.count.wrapping_add(other.count));
     }
 }

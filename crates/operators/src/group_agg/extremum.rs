@@ -19,6 +19,7 @@ use streamfusion_state::{Entries, EntryTable, KeyedTable, StateError, Value as S
 use super::fold::{EntryFunction, Function, Place};
 use super::native::Input;
 use super::slot_maps::{SlotMaps, map_bytes};
+use super::two_phase::Merge;
 use super::value::Value;
 
 /// Which end is asked for.
@@ -244,5 +245,15 @@ impl<V: Value> EntryFunction for RetractExtremum<V> {
 
     fn value(&self, current: &Current<V>) -> Option<V> {
         current.value.clone().filter(|_| current.positive > 0)
+    }
+}
+
+impl<V: Value> Merge for AppendExtremum<V> {
+    #[inline]
+    fn merge(&self, current: &mut Option<V>, other: &Option<V>) {
+        let Some(other) = other else { return };
+        if current.as_ref().is_none_or(|current| other.replaces(self.extremum.better(), current)) {
+            *current = Some(other.clone());
+        }
     }
 }

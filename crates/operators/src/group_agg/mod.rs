@@ -29,8 +29,11 @@ mod sum;
 mod support;
 #[cfg(test)]
 mod tests;
+mod two_phase;
 mod value;
 mod versions;
+
+pub use two_phase::{GlobalGroupAgg, LocalGroupAgg, supports_global, supports_local};
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::BooleanBuffer;

@@ -10,6 +10,7 @@ use streamfusion_state::codec::{Codec, Mapped, Nullable, Required};
 
 use super::fold::Function;
 use super::number::Number;
+use super::two_phase::Merge;
 
 /// SUM over rows that insert only. A decimal sum that outgrew 38 digits is NULL and starts anew with the next value.
 #[derive(Debug)]
@@ -129,5 +130,37 @@ impl<T: Number> Function for Sum0<T> {
     #[inline]
     fn value(&self, sum: &Option<T>) -> Option<T> {
         *sum
+    }
+}
+
+/// The sum of two sums, either of which may be NULL for want of values.
+#[inline]
+fn merged<T: Number>(sum: Option<T>, other: Option<T>) -> Option<T> {
+    match (sum, other) {
+        (sum, None) => sum,
+        (None, other) => other,
+        (Some(sum), Some(other)) => sum.plus(other),
+    }
+}
+
+impl<T: Number> Merge for Sum<T> {
+    #[inline]
+    fn merge(&self, sum: &mut Option<T>, other: &Option<T>) {
+        *sum = merged(*sum, *other);
+    }
+}
+
+impl<T: Number> Merge for SumWithRetract<T> {
+    #[inline]
+    fn merge(&self, accumulator: &mut CountedSum<T>, other: &CountedSum<T>) {
+        accumulator.sum = merged(accumulator.sum, other.sum);
+        accumulator.count = accumulator.count.wrapping_add(other.count);
+    }
+}
+
+impl<T: Number> Merge for Sum0<T> {
+    #[inline]
+    fn merge(&self, sum: &mut Option<T>, other: &Option<T>) {
+        *sum = sum.zip(*other).and_then(|(sum, other)| sum.plus(other));
     }
 }

@@ -67,6 +67,9 @@ pub(super) trait Value: Output + Leaf {
     /// Flink's generated comparison of the operand with a value: `item < than` or `item > than`.
     fn is(item: <Self::Input as Input>::Item<'_>, order: Ordering, than: &Self) -> bool;
 
+    /// [`Value::is`] of two values.
+    fn replaces(&self, order: Ordering, than: &Self) -> bool;
+
     fn key(&self) -> Self::Key;
 
     fn of_key(key: &Self::Key) -> Self;
@@ -97,6 +100,11 @@ impl<T: Native> Value for T {
             Ordering::Less => item.less(*than),
             _ => than.less(item),
         }
+    }
+
+    #[inline]
+    fn replaces(&self, order: Ordering, than: &T) -> bool {
+        Self::is(*self, order, than)
     }
 
     fn key(&self) -> Comparable<T> {
@@ -131,6 +139,11 @@ impl Value for Bytes {
     #[inline]
     fn is(item: &[u8], order: Ordering, than: &Bytes) -> bool {
         item.cmp(than) == order
+    }
+
+    #[inline]
+    fn replaces(&self, order: Ordering, than: &Bytes) -> bool {
+        Self::is(self, order, than)
     }
 
     fn key(&self) -> Bytes {

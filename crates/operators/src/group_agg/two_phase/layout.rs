@@ -1,0 +1,108 @@
+//! What the phases agree on: the calls, and the accumulator columns between them.
+
+use std::num::NonZeroU64;
+
+use arrow::datatypes::DataType;
+use streamfusion_plan::Reason;
+use streamfusion_plan::node::{AggCall, GroupAggregate};
+use streamfusion_plan::types::LogicalType;
+use streamfusion_row::types::arrow_type;
+use streamfusion_state::StateTtl;
+
+use super::merge::visit;
+use super::partial::ColumnTypes;
+use crate::group_agg::support::{self, Call, FunctionKind};
+use crate::keys::Keys;
+
+/// An aggregate of either phase.
+#[derive(Debug)]
+pub(super) struct Phase {
+    /// Of rows of the input.
+    pub(super) keys: Keys,
+    /// Of the key columns alone.
+    pub(super) frame_keys: Keys,
+    /// The calls of the plan, and behind them the COUNT(*) that Flink inserts where rows retract and there is none.
+    pub(super) calls: Vec<Call>,
+    /// How many of them the plan has.
+    pub(super) planned: usize,
+    /// The last COUNT(*) over all rows. With retraction there is one.
+    pub(super) count_star: Option<usize>,
+    /// The Arrow types of each call's accumulator columns.
+    pub(super) columns: Vec<Vec<DataType>>,
+    pub(super) ttl: Option<StateTtl>,
+    pub(super) bundle_size: NonZeroU64,
+}
+
+/// What the plan says of either phase.
+pub(super) struct Plan<'a> {
+    pub(super) grouping: &'a [usize],
+    /// The rows with the columns of `grouping`.
+    pub(super) input: &'a LogicalType,
+    pub(super) calls: &'a [AggCall],
+    /// The rows that the calls are about.
+    pub(super) call_input: &'a LogicalType,
+    pub(super) need_retraction: bool,
+    pub(super) ttl_ms: i64,
+    pub(super) bundle_size: u64,
+    /// The rows with accumulator columns behind `grouping.len()` others.
+    pub(super) accumulators: &'a LogicalType,
+}
+
+impl Phase {
+    /// Resolves a phase, or says why it stays on Flink.
+    ///
+    /// Follows: AggregateUtil.transformToStreamAggregateInfoList, Flink 2.2.
+    pub(super) fn resolve(plan: &Plan<'_>) -> Result<Self, Reason> {
+        let spec = GroupAggregate {
+            grouping: Vec::new(),
+            calls: plan.calls.to_vec(),
+            generate_update_before: false,
+            need_retraction: plan.need_retraction,
+            ttl_ms: plan.ttl_ms,
+            mini_batch_size: None,
+        };
+        let mut calls = support::resolve(&spec, plan.call_input)?.calls;
+        if calls.iter().any(|call| call.distinct) {
+            return Err(Reason::new("DISTINCT aggregates are not supported natively in two phases"));
+        }
+        let planned = calls.len();
+        let mut count_star = calls.iter().rposition(|call| call.argument.is_none() && call.filter.is_none());
+        if plan.need_retraction && count_star.is_none() {
+            count_star = Some(planned);
+            calls.push(Call {
+                function: FunctionKind::Count,
+                argument: None,
+                filter: None,
+                distinct: false,
+                output: DataType::Int64,
+            });
+        }
+        let columns = calls.iter().map(|call| visit(call, ColumnTypes)).collect::<Result<Vec<_>, _>>()?;
+        check_columns(&columns, plan)?;
+        let fields = plan.input.fields();
+        let keys = plan.grouping.iter().map(|column| fields.get(*column).map(|field| field.ty.clone()));
+        let keys = keys.collect::<Option<Vec<_>>>().ok_or_else(|| Reason::new("a grouping column does not exist"))?;
+        let arrow = keys.iter().map(arrow_type).collect::<Result<Vec<_>, _>>()?;
+        let places: Vec<usize> = (0..keys.len()).collect();
+        Ok(Self {
+            keys: Keys::try_new(plan.grouping, &keys, &arrow)?,
+            frame_keys: Keys::try_new(&places, &keys, &arrow)?,
+            calls,
+            planned,
+            count_star,
+            columns,
+            ttl: StateTtl::of_millis(plan.ttl_ms),
+            bundle_size: NonZeroU64::new(plan.bundle_size).ok_or_else(|| Reason::new("the mini-batch size is 0"))?,
+        })
+    }
+}
+
+/// Whether the accumulator columns of the plan are those of the calls.
+fn check_columns(columns: &[Vec<DataType>], plan: &Plan<'_>) -> Result<(), Reason> {
+    let found = plan.accumulators.fields().iter().skip(plan.grouping.len()).map(|field| arrow_type(&field.ty));
+    let found = found.collect::<Result<Vec<_>, _>>()?;
+    if found.iter().eq(columns.iter().flatten()) {
+        return Ok(());
+    }
+    Err(Reason::new("the accumulators of the two phases have types that are not known here"))
+}
