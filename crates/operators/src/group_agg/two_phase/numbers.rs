@@ -75,6 +75,7 @@ impl Numbers {
         if u32::try_from(rows.end).is_err() || u32::try_from(before + rows.len()).is_err() {
             return Err(OperatorError::Input(format!("a bundle of {} keys and rows", before + rows.len())));
         }
+        numbers.reserve(rows.len());
         match keys {
             BatchKeys::Single(_) => {
                 for row in rows {
