@@ -88,6 +88,10 @@ impl Capabilities for Engine {
             NodeKind::Stock(reason) => Err(reason.clone()),
         }
     }
+
+    fn two_inputs(&self) -> bool {
+        true
+    }
 }
 
 /// Whether batches can carry every column of a row type.

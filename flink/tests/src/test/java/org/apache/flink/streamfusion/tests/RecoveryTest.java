@@ -36,8 +36,10 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.LongSummaryStatistics;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.stream.LongStream;
 import java.util.stream.Stream;
 
 /** Native jobs that fail, are stopped, moved and rescaled: every id of the source is in the final result once. */
@@ -62,6 +64,13 @@ class RecoveryTest {
                     + "GROUP BY MOD(id, " + GROUPS + ")) GROUP BY n",
             "n BIGINT, m BIGINT, PRIMARY KEY (n) NOT ENFORCED",
             "(%d, %d)\n(%d, %d)".formatted(IDS / GROUPS, GROUPS - IDS % GROUPS, IDS / GROUPS + 1, IDS % GROUPS));
+
+    /** Every third id finds itself: a stage with two inputs, both with state, whose output retracts. */
+    private static final Query JOINED = new Query(
+            "INSERT INTO counts SELECT MOD(a.id, 7), COUNT(*), COUNT(b.id), SUM(b.id) FROM ids AS a LEFT JOIN "
+                    + "(SELECT id FROM ids WHERE MOD(id, 3) = 0) AS b ON a.id = b.id GROUP BY MOD(a.id, 7)",
+            "k BIGINT, n BIGINT, m BIGINT, s BIGINT, PRIMARY KEY (k) NOT ENFORCED",
+            expectedMatches());
 
     private static final ConfigOption<Boolean> ENABLED =
             ConfigOptions.key(Engine.ENABLED).booleanType().defaultValue(true);
@@ -94,6 +103,18 @@ class RecoveryTest {
             rows.add("('key %d', %d, %d, %d, %d, %d)".formatted(key, count, count * (key + last) / 2, count, key, last));
         }
         rows.sort(Comparator.naturalOrder());
+        return String.join("\n", rows);
+    }
+
+    private static String expectedMatches() {
+        List<String> rows = new ArrayList<>();
+        for (long key = 0; key < 7; key++) {
+            final long residue = key;
+            long count = LongStream.range(0, IDS).filter(id -> id % 7 == residue).count();
+            LongSummaryStatistics found =
+                    LongStream.range(0, IDS).filter(id -> id % 7 == residue && id % 3 == 0).summaryStatistics();
+            rows.add("(%d, %d, %d, %d)".formatted(key, count, found.getCount(), found.getSum()));
+        }
         return String.join("\n", rows);
     }
 
@@ -231,6 +252,34 @@ class RecoveryTest {
             await(client);
             assertThat(job.trial.restored()).isEqualTo(2);
             assertResult(COUNTS_OF_COUNTS);
+        }
+    }
+
+    @Test
+    void bothSidesOfAJoinRecover() throws Exception {
+        Configuration configuration = configuration("hashmap");
+        configuration.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofMillis(50));
+        try (Job job = new Job(JOINED, Trial.failing(2))) {
+            JobClient client = job.submit(configuration, 2);
+            job.trial.awaitHalf();
+            awaitCheckpoint(client);
+            job.trial.release();
+            await(client);
+            assertThat(job.trial.restored()).isPositive();
+            assertResult(JOINED);
+        }
+    }
+
+    @Test
+    void bothSidesOfAJoinMoveToAnotherParallelismAndBackend() throws Exception {
+        try (Job job = new Job(JOINED, Trial.waiting(2))) {
+            JobClient first = job.submit(configuration("hashmap"), 2);
+            job.trial.awaitHalf();
+            String savepoint = stopWithSavepoint(first, SavepointFormatType.CANONICAL);
+            await(first);
+            job.trial.release();
+            await(job.submit(restoredFrom(savepoint, configuration("rocksdb")), 3));
+            assertResult(JOINED);
         }
     }
 
