@@ -6,7 +6,7 @@ use streamfusion_expr::host_calls;
 use streamfusion_operators::deduplicate::{StoredKind, is_stateful};
 use streamfusion_operators::{
     Calc, ChangelogNormalize, Deduplicate, DropUpdateBefore, Expand, GlobalGroupAgg, GroupAgg, Join, LocalGroupAgg,
-    MiniBatchAssigner, Operator,
+    MiniBatchAssigner, Operator, rank,
 };
 use streamfusion_plan::node::NodeKind;
 use streamfusion_plan::spec::{SpecHost, SpecNode};
@@ -72,6 +72,10 @@ pub(crate) fn operator(
             let (left, context) = keyed(spec, context)?;
             let right = spec.inputs.get(1).ok_or_else(|| unsupported("a join has one input"))?;
             Some(Box::new(Join::try_new(join, left, right, context).map_err(failed)?))
+        }
+        NodeKind::Rank(rank) | NodeKind::SortLimit(rank) | NodeKind::Limit(rank) => {
+            let (input, context) = keyed(spec, context)?;
+            Some(rank::open(rank, input, context).map_err(failed)?)
         }
         NodeKind::Union => None,
         NodeKind::Exchange(_) => return Err(unsupported("an exchange stands inside a stage")),

@@ -2,7 +2,7 @@
 
 use streamfusion_expr::clock::{self, Clock};
 use streamfusion_expr::host_calls;
-use streamfusion_operators::{changelog_normalize, deduplicate, expand, group_agg, join};
+use streamfusion_operators::{changelog_normalize, deduplicate, expand, group_agg, join, rank};
 use streamfusion_plan::node::{Calc, Distribution, Node, NodeKind};
 use streamfusion_plan::reader::Config;
 use streamfusion_plan::rex::{Function, Rex};
@@ -81,10 +81,13 @@ impl Capabilities for Engine {
                 join::supports(spec, left, right)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
             }
-            NodeKind::IncrementalGroupAggregate(_)
-            | NodeKind::Rank(_)
-            | NodeKind::SortLimit(_)
-            | NodeKind::Limit(_) => Err(node.not_supported()),
+            NodeKind::Rank(spec) | NodeKind::SortLimit(spec) | NodeKind::Limit(spec) => {
+                let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
+                hashable(&spec.partition, input)?;
+                rank::supports(spec, input)?;
+                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+            }
+            NodeKind::IncrementalGroupAggregate(_) => Err(node.not_supported()),
             NodeKind::Stock(reason) => Err(reason.clone()),
         }
     }

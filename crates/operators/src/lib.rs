@@ -18,6 +18,7 @@ pub mod group_agg;
 pub mod join;
 mod keys;
 mod mini_batch_assigner;
+pub mod rank;
 mod row_per_key;
 
 pub use calc::Calc;

@@ -1,4 +1,4 @@
-//! What the tests of deduplicate and changelog normalize share: rows, models that follow Flink's functions row by row, and
+//! What the tests of deduplicate, changelog normalize and Top-N share: rows, models that follow Flink's functions row by row, and
 //! jobs that are cut into batches, restored and rescaled.
 #![allow(clippy::unwrap_used)]
 
@@ -113,7 +113,11 @@ pub(crate) fn drain(operator: &mut dyn Operator, out: &mut Vec<String>) {
                 time: valid(3).then(|| columns[3].as_primitive::<TimestampMillisecondType>().value(i)),
                 arrives: 0,
             };
-            out.push(row.show(KINDS[batch.kinds().map_or(0, |kinds| kinds.value(i)) as usize]));
+            let mut shown = row.show(KINDS[batch.kinds().map_or(0, |kinds| kinds.value(i)) as usize]);
+            for added in &columns[4..] {
+                write!(shown, " {}", added.as_primitive::<Int64Type>().value(i)).unwrap();
+            }
+            out.push(shown);
         }
     }
 }

@@ -240,10 +240,13 @@ impl<V: Value + Copy> RowEntries<V> {
         }
     }
 
-    /// Removes the row at `position`.
-    pub fn remove(&mut self, position: u32) -> V {
-        let empty = *self.nodes.empty();
-        let Node { slot, previous, next, hash, span, value } = std::mem::replace(self.nodes.get_mut(position), empty);
+    /// Takes the row at `position` out of its list and out of the index. It can still be read and gathered, until it is
+    /// [released](RowEntries::release), which must be before the batch ends.
+    pub fn detach(&mut self, position: u32) -> V {
+        let nothing = self.nodes.empty().slot;
+        let node = self.nodes.get_mut(position);
+        let Node { previous, next, hash, value, .. } = *node;
+        let slot = std::mem::replace(&mut node.slot, nothing);
         let head = *self.heads.get(slot);
         if head == position {
             *self.heads.get_mut(slot) = next;
@@ -260,8 +263,21 @@ impl<V: Value + Copy> RowEntries<V> {
         if let Some(writes) = &mut self.writes {
             writes.forget(position);
         }
-        self.heap.discard(span);
+        value
+    }
+
+    /// Forgets the row at `position`, which was [detached](RowEntries::detach).
+    pub fn release(&mut self, position: u32) {
+        let empty = *self.nodes.empty();
+        let node = std::mem::replace(self.nodes.get_mut(position), empty);
+        self.heap.discard(node.span);
         self.positions.release(position);
+    }
+
+    /// Removes the row at `position`.
+    pub fn remove(&mut self, position: u32) -> V {
+        let value = self.detach(position);
+        self.release(position);
         value
     }
 

@@ -231,7 +231,15 @@ fn run(identity: &Identity, samples: &[Sample], steps: &[Step]) -> Result<(), Fa
                 expected[place].0 = row;
                 assert_eq!(rows.row(at), table.packed.row(1));
             }
-            (Step::Remove(..), Some((at, place))) => assert_eq!(rows.remove(at), expected.remove(place).1),
+            (Step::Remove(..), Some((at, place))) => {
+                let (row, value) = expected.remove(place);
+                assert_eq!(rows.detach(at), value);
+                assert!(rows.find(slot, &table.packed, 1).is_none() && !rows.walk(slot).any(|other| other == at));
+                // until it is released it can be read
+                let row = UInt32Array::from(vec![row as u32]);
+                assert_eq!(&rows.gather(&[at])?[0], &arrow::compute::take(&all[0], &row, None)?);
+                rows.release(at);
+            }
             (Step::Clear(_), _) => {
                 rows.clear(slot);
                 expected.clear();

@@ -1,0 +1,143 @@
+//! The partitions of a Top-N as keys of a table, and the last rank of each.
+
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::{DataType, Int16Type, Int32Type, Int64Type};
+use streamfusion_plan::Reason;
+use streamfusion_plan::node::{self, RankRange};
+use streamfusion_plan::types::LogicalType;
+use streamfusion_row::Batch;
+use streamfusion_row::types::arrow_type;
+use streamfusion_state::codec::Nullable;
+use streamfusion_state::{ColumnId, KeyedTable, StateContext, StateTtl, Touched};
+
+use crate::OperatorError;
+use crate::keys::Keys;
+
+/// The partitions that the rows of a batch belong to.
+#[derive(Debug)]
+pub(super) struct Partitions {
+    keys: Keys,
+    pub(super) table: KeyedTable,
+    pub(super) touched: Touched,
+    pub(super) types: Vec<DataType>,
+}
+
+/// The partition keys of rows of the type `input`, and the Arrow types of its columns.
+pub(super) fn resolve(partition: &[usize], input: &LogicalType) -> Result<(Keys, Vec<DataType>), Reason> {
+    let types = input.fields().iter().map(|field| arrow_type(&field.ty)).collect::<Result<Vec<_>, _>>()?;
+    let key_types: Option<(Vec<_>, Vec<_>)> =
+        partition.iter().map(|key| Some((input.fields().get(*key)?.ty.clone(), types.get(*key)?.clone()))).collect();
+    let (logical, arrow) = key_types.ok_or_else(|| Reason::new("a partition column does not exist"))?;
+    Ok((Keys::try_new(partition, &logical, &arrow)?, types))
+}
+
+impl Partitions {
+    pub(super) fn try_new(
+        table: &'static str,
+        spec: &node::Rank,
+        input: &LogicalType,
+        context: &StateContext,
+    ) -> Result<Self, OperatorError> {
+        let (keys, types) =
+            resolve(&spec.partition, input).map_err(|reason| OperatorError::Internal(reason.to_string()))?;
+        let table = KeyedTable::new(table, keys.layout(), StateTtl::of_millis(spec.ttl_ms), context);
+        Ok(Self { keys, table, touched: Touched::default(), types })
+    }
+
+    /// Begins a batch: numbers its partitions.
+    pub(super) fn load(&mut self, batch: &Batch) -> Result<(), OperatorError> {
+        let types = batch.columns().iter().map(|column| column.data_type());
+        if !types.eq(&self.types) {
+            let found = batch.columns().iter().map(|column| column.data_type().to_string()).collect::<Vec<_>>();
+            return Err(OperatorError::Input(format!("rows of the types {}", found.join(", "))));
+        }
+        let columns = self.keys.columns(batch)?;
+        self.keys.load(&columns, batch.num_rows(), &mut self.table, &mut self.touched)
+    }
+}
+
+/// The last rank of each partition that is emitted.
+#[derive(Debug)]
+pub(super) enum RankEnds {
+    /// One for all.
+    Constant(i64),
+    /// What the first row of the partition has in a column.
+    Variable {
+        /// The column.
+        column: usize,
+        /// Where it is kept.
+        state: ColumnId<Option<i64>>,
+        /// Those of the batch, by the number of the partition.
+        ends: Vec<i64>,
+    },
+}
+
+/// Rows that Flink's buffer takes whatever their sort key, if the last rank is not constant.
+const DEFAULT_TOPN_SIZE: usize = 100;
+
+impl RankEnds {
+    /// Registers in `table` what is kept.
+    pub(super) fn new(range: RankRange, table: &mut KeyedTable) -> Self {
+        match range {
+            RankRange::Constant { end, .. } => Self::Constant(end),
+            RankRange::Variable { end_column } => {
+                let state = table.add_column("rank_end", None, Nullable::new("", DataType::Int64), None);
+                Self::Variable { column: end_column, state, ends: Vec::new() }
+            }
+        }
+    }
+
+    /// How many rows the buffer of a partition takes whatever their sort key.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Self::Constant(end) => usize::try_from(*end).unwrap_or_default(),
+            Self::Variable { .. } => DEFAULT_TOPN_SIZE,
+        }
+    }
+
+    /// Whether something is kept of a partition that has no rows.
+    pub(super) fn outlives_rows(&self) -> bool {
+        matches!(self, Self::Variable { .. })
+    }
+
+    /// Begins a batch whose partitions were loaded.
+    pub(super) fn load(
+        &mut self,
+        batch: &Batch,
+        touched: &Touched,
+        table: &mut KeyedTable,
+    ) -> Result<(), OperatorError> {
+        let Self::Variable { column, state, ends } = self else { return Ok(()) };
+        let values = table.column(*state)?;
+        let mut known: Vec<Option<i64>> = touched.slots.iter().map(|slot| *values.get(*slot)).collect();
+        let input = batch.columns().get(*column);
+        let input = input.ok_or_else(|| OperatorError::Input("the column of the last rank is missing".to_owned()))?;
+        let valid = |row: usize| input.is_valid(row);
+        let read: Box<dyn Fn(usize) -> i64 + '_> = match input.data_type() {
+            DataType::Int64 => Box::new(|row| input.as_primitive::<Int64Type>().value(row)),
+            DataType::Int32 => Box::new(|row| input.as_primitive::<Int32Type>().value(row).into()),
+            DataType::Int16 => Box::new(|row| input.as_primitive::<Int16Type>().value(row).into()),
+            other => return Err(OperatorError::Input(format!("a last rank of type {other}"))),
+        };
+        for (row, group) in touched.groups.iter().enumerate() {
+            if let Some(end @ None) = known.get_mut(*group as usize)
+                && let Some(slot) = touched.slots.get(*group as usize)
+            {
+                // of NULL Flink reads the zero that lies in its place
+                *end = Some(if valid(row) { read(row) } else { 0 });
+                values.set(*slot, *end);
+            }
+        }
+        *ends = known.into_iter().flatten().collect();
+        Ok(())
+    }
+
+    /// The last rank of a partition of the batch.
+    #[inline]
+    pub(super) fn of(&self, group: u32) -> i64 {
+        match self {
+            Self::Constant(end) => *end,
+            Self::Variable { ends, .. } => ends.get(group as usize).copied().unwrap_or_default(),
+        }
+    }
+}
