@@ -4,7 +4,7 @@ use super::host::refuses_state;
 use super::{Decisions, Edges};
 use crate::capability::{Capabilities, NativeNode};
 use crate::check::check_node;
-use crate::node::{Distribution, KeepRow, NodeKind};
+use crate::node::{Distribution, KeepRow, NodeKind, RankStrategy};
 use crate::reader::Graph;
 use crate::reason::Reason;
 use crate::types::{LogicalType, TimeDomain, TypeKind};
@@ -67,12 +67,16 @@ fn decide_alone(
 /// `==` elsewhere. And if objects are reused, the row that it has in state on the heap may be changed behind its back.
 fn compares_unknown_rows(graph: &Graph, edges: &Edges, position: usize) -> Option<Reason> {
     let node = &graph.nodes[position];
-    let compares = match &node.kind {
-        NodeKind::ChangelogNormalize(normalize) => normalize.ttl_ms == 0,
+    let (compares, compares_floats) = match &node.kind {
+        NodeKind::ChangelogNormalize(normalize) => (normalize.ttl_ms == 0, true),
         NodeKind::Deduplicate(spec) => {
-            spec.time == TimeDomain::Proctime && spec.keep == KeepRow::Last && spec.ttl_ms == 0
+            (spec.time == TimeDomain::Proctime && spec.keep == KeepRow::Last && spec.ttl_ms == 0, true)
         }
-        _ => false,
+        // over rows that are only inserted, a row is compared with its own copy alone
+        NodeKind::Rank(rank) | NodeKind::SortLimit(rank) | NodeKind::Limit(rank) => {
+            (true, rank.strategy == RankStrategy::Retract)
+        }
+        _ => (false, false),
     };
     if !compares {
         return None;
@@ -83,7 +87,7 @@ fn compares_unknown_rows(graph: &Graph, edges: &Edges, position: usize) -> Optio
         ));
     }
     let exchanged = |input: &usize| graph.nodes[*input].type_name == "stream-exec-exchange";
-    (has_floats(&node.output) && !edges.inputs[position].iter().all(exchanged))
+    (compares_floats && has_floats(&node.output) && !edges.inputs[position].iter().all(exchanged))
         .then(|| Reason::new("rows with FLOAT or DOUBLE columns are compared natively only behind an exchange"))
 }
 
