@@ -4,6 +4,9 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessin
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 
+import java.util.ArrayList;
+import java.util.List;
+
 /** Answers in the form that Rust gives them. Their stages can be planned, not run. */
 final class NativePlans {
 
@@ -48,6 +51,40 @@ final class NativePlans {
                         .formatted(id[1], id[1], id[0], id[0], hostList));
     }
 
+    /** The join alone, from rows of Flink to rows.. */
+    static String join(String request) {
+        final int join = idOf(request, "stream-exec-join");
+        final List<Integer> inputs = inputsOf(request, join);
+        return response(
+                """
+                {"id": 0, "nodes": [%1$d], "anchor": %1$d, "inputs": [{"node": %2$d, "stage": null}], "rowType": %2$d, "entry": [{}, {}],
+                 "second": {"inputs": [{"node": %3$d, "stage": null}], "rowType": %3$d, "fragmentInput": false, "entry": [{}, {}]},
+                 "output": "rows", "exchange": null, "hosts": [], "stateful": true, "spec": "s0"}
+                """
+                        .formatted(join, inputs.get(0), inputs.get(1)));
+    }
+
+    /** The last node of a type. */
+    private static int idOf(String request, String type) {
+        int id = -1;
+        for (JsonNode node : json(request).get("nodes")) {
+            if (node.get("type").asText().startsWith(type)) {
+                id = node.get("id").asInt();
+            }
+        }
+        return id;
+    }
+
+    private static List<Integer> inputsOf(String request, int node) {
+        final List<Integer> inputs = new ArrayList<>();
+        for (JsonNode edge : json(request).get("edges")) {
+            if (edge.get("target").asInt() == node) {
+                inputs.add(edge.get("source").asInt());
+            }
+        }
+        return inputs;
+    }
+
     /** One stage with the given beginning. */
     static String stage(String fields) {
         return response(
@@ -63,13 +100,17 @@ final class NativePlans {
 
     /** The ids of the nodes of a request in its order. */
     private static int[] ids(String request) {
+        final JsonNode nodes = json(request).get("nodes");
+        final int[] ids = new int[nodes.size()];
+        for (int i = 0; i < ids.length; i++) {
+            ids[i] = nodes.get(i).get("id").asInt();
+        }
+        return ids;
+    }
+
+    private static JsonNode json(String request) {
         try {
-            final JsonNode nodes = new ObjectMapper().readTree(request).get("nodes");
-            final int[] ids = new int[nodes.size()];
-            for (int i = 0; i < ids.length; i++) {
-                ids[i] = nodes.get(i).get("id").asInt();
-            }
-            return ids;
+            return new ObjectMapper().readTree(request);
         } catch (JsonProcessingException e) {
             throw new IllegalArgumentException(e);
         }

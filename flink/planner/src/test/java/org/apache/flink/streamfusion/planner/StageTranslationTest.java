@@ -21,6 +21,8 @@ import org.apache.flink.streamfusion.runtime.NativeKeyGroupPartitioner;
 import org.apache.flink.streamfusion.runtime.NativeStageOperatorFactory;
 import org.apache.flink.streaming.api.transformations.OneInputTransformation;
 import org.apache.flink.streaming.api.transformations.PartitionTransformation;
+import org.apache.flink.streaming.api.transformations.TwoInputTransformation;
+import org.apache.flink.streaming.api.transformations.UnionTransformation;
 import org.apache.flink.table.api.PlanReference;
 import org.apache.flink.table.api.internal.TableEnvironmentImpl;
 import org.apache.flink.table.data.GenericRowData;
@@ -53,6 +55,10 @@ class StageTranslationTest {
             "INSERT INTO totals SELECT auction, SUM(price) FROM bids WHERE price > 10 GROUP BY auction";
     private static final String TOTAL =
             "INSERT INTO totals SELECT MAX(auction), SUM(price) FROM bids WHERE price > 10";
+
+    private static final String JOIN =
+            "INSERT INTO totals SELECT a.auction, b.price FROM (SELECT auction, price FROM bids WHERE price > 10) a"
+                    + " JOIN (SELECT auction, MAX(price) AS price FROM bids GROUP BY auction) b ON a.auction = b.auction";
 
     private static final RowType BIDS =
             RowType.of(new BigIntType(), new BigIntType(), VarCharType.STRING_TYPE, new TimestampType(3));
@@ -159,6 +165,80 @@ class StageTranslationTest {
 
         assertThat(requests.get(0)).contains("\"unaligned\":false");
         assertThat(exchange.getPartitioner().isSupportsUnalignedCheckpoint()).isFalse();
+    }
+
+    @Test
+    void join_becomes_one_operator_with_two_inputs_and_a_keyed_backend() {
+        final TestSession session = TestSession.with(new FixedPlanService().answer(NativePlans::join));
+        final TwoInputTransformation<?, ?, ?> join = nativeJoin(session, JOIN);
+
+        assertThat(join.getDescription()).contains("Native(Join(joinType=[InnerJoin]");
+        assertThat(join.getStateKeySelector1()).isEqualTo(KeyGroupSelector.INSTANCE);
+        assertThat(join.getStateKeySelector2()).isEqualTo(KeyGroupSelector.INSTANCE);
+        assertThat(join.getStateKeyType()).isEqualTo(KeyGroupTypeInfo.INSTANCE);
+        assertThat(join.getManagedMemoryOperatorScopeUseCaseWeights())
+                .isEqualTo(Map.of(ManagedMemoryUseCase.OPERATOR, 4));
+        assertThat(join.getMaxParallelism()).isEqualTo(-1);
+        assertThat(names(join.getInput1())).anyMatch(name -> name.contains("Calc"));
+        assertThat(names(join.getInput2())).anyMatch(name -> name.contains("GroupAggregate"));
+    }
+
+    @Test
+    void join_without_an_equality_runs_once() {
+        final TestSession session = TestSession.with(new FixedPlanService().answer(NativePlans::join));
+        session.environment().setParallelism(4);
+        final TwoInputTransformation<?, ?, ?> join = nativeJoin(session, JOIN.replace("a.auction = b.auction", "a.price > b.price"));
+
+        assertThat(join.getParallelism()).isEqualTo(1);
+        assertThat(join.getMaxParallelism()).isEqualTo(1);
+    }
+
+    @Test
+    void input_of_a_join_may_be_a_union_or_the_other_one_again() {
+        final FixedPlanService service =
+                new FixedPlanService()
+                        .answer(request -> NativePlans.join(request).replaceFirst("(\\{\"node\": \\d+, \"stage\": null})", "$1, $1"));
+        final TwoInputTransformation<?, ?, ?> join = nativeJoin(TestSession.with(service), JOIN);
+
+        assertThat(join.getInput1()).isInstanceOf(UnionTransformation.class);
+        assertThat(names(join.getInput2())).anyMatch(name -> name.contains("GroupAggregate"));
+    }
+
+    @Test
+    void expression_of_a_join_in_the_jvm_leaves_the_job_to_flink() {
+        final FixedPlanService service =
+                new FixedPlanService()
+                        .answer(
+                                request -> {
+                                    final String plan = NativePlans.join(request);
+                                    final String node = plan.replaceFirst("(?s).*\"nodes\": \\[(\\d+)].*", "$1");
+                                    return plan.replace(
+                                            "\"hosts\": []",
+                                            "\"hosts\": [{\"node\": " + node + ", \"pointer\": \"/x\", \"inputs\": []}]");
+                                });
+        assertThat(TestSession.with(service).tables().explainSql(JOIN))
+                .contains("An expression over two inputs cannot run in the JVM");
+    }
+
+    private static List<String> names(Transformation<?> transformation) {
+        return transformation.getTransitivePredecessors().stream().map(Transformation::getName).toList();
+    }
+
+    @Test
+    void plan_that_is_translated_again_has_its_own_edges() throws Exception {
+        final FixedPlanService service = new FixedPlanService().answer(NativePlans::aggregateInTwoStages);
+        final TestSession session = TestSession.with(service);
+        final String plan = TestSession.create(new StockPlannerFactory()).tables().compilePlanSql(AGGREGATE).asJsonString();
+        final var internal = session.planner().loadPlan(PlanReference.fromJsonString(plan));
+        session.planner().translatePlan(internal);
+        session.planner().translatePlan(internal);
+
+        assertThat(service.requests).hasSize(2);
+        assertThat(nodesOf(service.requests.get(1))).isEqualTo(nodesOf(service.requests.get(0)));
+    }
+
+    private static String nodesOf(String request) {
+        return request.substring(request.indexOf("\"nodes\":"));
     }
 
     @Test
@@ -318,19 +398,38 @@ class StageTranslationTest {
         return uids;
     }
 
-    /** The operators of native stages, those next to the sink first. */
+    /** The operators of native stages with one input, those next to the sink first. */
     private static List<OneInputTransformation<?, ?>> nativeOperators(TestSession session, String sql) {
-        final List<Operation> operations = ((TableEnvironmentImpl) session.tables()).getParser().parse(sql);
-        final List<Transformation<?>> sinks =
-                session.planner().translate(List.of((ModifyOperation) operations.get(0)));
         final List<OneInputTransformation<?, ?>> found = new ArrayList<>();
-        final List<Transformation<?>> open = new ArrayList<>(sinks);
-        while (!open.isEmpty()) {
-            final Transformation<?> next = open.remove(0);
-            if (next instanceof OneInputTransformation<?, ?> one
+        for (Transformation<?> transformation : transformations(session, sql)) {
+            if (transformation instanceof OneInputTransformation<?, ?> one
                     && one.getOperatorFactory() instanceof NativeStageOperatorFactory) {
                 found.add(one);
             }
+        }
+        return found;
+    }
+
+    private static TwoInputTransformation<?, ?, ?> nativeJoin(TestSession session, String sql) {
+        return transformations(session, sql).stream()
+                .filter(
+                        transformation ->
+                                transformation instanceof TwoInputTransformation<?, ?, ?> two
+                                        && two.getOperatorFactory() instanceof NativeStageOperatorFactory)
+                .map(transformation -> (TwoInputTransformation<?, ?, ?>) transformation)
+                .findFirst()
+                .orElseThrow();
+    }
+
+    /** What a statement becomes, sinks first. */
+    private static List<Transformation<?>> transformations(TestSession session, String sql) {
+        final List<Operation> operations = ((TableEnvironmentImpl) session.tables()).getParser().parse(sql);
+        final List<Transformation<?>> open =
+                new ArrayList<>(session.planner().translate(List.of((ModifyOperation) operations.get(0))));
+        final List<Transformation<?>> found = new ArrayList<>();
+        while (!open.isEmpty()) {
+            final Transformation<?> next = open.remove(0);
+            found.add(next);
             open.addAll(next.getInputs());
         }
         return found;
