@@ -41,6 +41,22 @@ final class FragmentSender implements AutoCloseable {
         return fragments;
     }
 
+    /** A batch that is not split, as it comes from the network. */
+    NativeBatch sendWhole(LongStream values) {
+        final String spec = NativeTestBase.passing(TYPE);
+        try (RowEntry entry =
+                new RowEntry(EntryMemory.open(spec, 1000), TYPE, ReadFields.all(TYPE), 1000)) {
+            values.forEach(value -> entry.write(GenericRowData.of(value)));
+            final int rows = entry.rows();
+            final long batch = entry.finish();
+            try {
+                return NativeBatch.ofBytes(Native.batchEncode(batch), rows, NativeBatch.NO_KEY_GROUP);
+            } finally {
+                Native.batchRelease(batch);
+            }
+        }
+    }
+
     @Override
     public void close() {
         Native.stageClose(stage);

@@ -45,6 +45,18 @@ final class GroupBy {
                 .stateful();
     }
 
+    /** The same in bundles of so many rows; its state lives for ever. */
+    static StageConfig.Builder bundledStage(long rows) {
+        final String node = NODE.formatted(0, OUTPUT.asSerializableString(), INPUT.asSerializableString());
+        final String bundled =
+                node.replace("mini-batch.enabled\": \"false\"", "mini-batch.enabled\": \"true\"")
+                        .replace("mini-batch.size\": \"-1\"", "mini-batch.size\": \"" + rows + "\"");
+        return StageConfig.builder("GroupAggregate(groupBy=[k])", NativeTestBase.spec(INPUT, OUTPUT, bundled, "", "null"))
+                .rowInput(INPUT, NativeTestBase.readsAll(INPUT))
+                .rowOutput(OUTPUT)
+                .stateful();
+    }
+
     /** A row of the result as text, without its kind: key, count and sum. */
     static String text(RowData row) {
         return row.getLong(0) + " " + row.getLong(1) + " " + row.getLong(2);
