@@ -47,3 +47,31 @@ fn floats_are_compared_behind_an_exchange_alone_and_no_rows_if_objects_are_reuse
     }
     Ok(())
 }
+
+fn rank(id: i64, output: &str, strategy: &str, input: i64) -> (Value, Vec<i64>) {
+    let order = json!({"fields": [{"index": 0, "isAscending": true, "nullIsLast": false}]});
+    let own = json!({"rankType": "ROW_NUMBER", "partition": {"fields": [0]}, "orderBy": order,
+        "rankRange": {"type": "Constant", "start": 1, "end": 3}, "rankStrategy": {"type": strategy},
+        "outputRowNumber": false, "generateUpdateBefore": true});
+    node(id, "rank", output, own, &[input])
+}
+
+#[test]
+fn ranked_rows_are_compared_if_they_are_retracted() -> TestResult {
+    let engine = Engine { everything: true, ..Engine::default() };
+    for (strategy, reused, expected) in [
+        ("Retract", false, Some("rows with FLOAT or DOUBLE columns")),
+        ("Retract", true, Some("with pipeline.object-reuse")),
+        ("AppendFast", false, None),
+        ("AppendFast", true, Some("with pipeline.object-reuse")),
+    ] {
+        let mut json = request(vec![source(1, FLOATS), rank(2, FLOATS, strategy, 1), sink(3, 2)]);
+        json["config"] = json!({"pipeline.object-reuse": reused.to_string()});
+        let plan = plan_request(&json, &engine)?;
+        match expected {
+            None => assert_eq!(reason(&plan, 2), ""),
+            Some(expected) => assert!(reason(&plan, 2).starts_with(expected), "{}", reason(&plan, 2)),
+        }
+    }
+    Ok(())
+}
