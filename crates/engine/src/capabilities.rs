@@ -63,14 +63,12 @@ impl Capabilities for Engine {
             NodeKind::ChangelogNormalize(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.unique_keys, input)?;
-                without_bundles(spec.mini_batch_size)?;
                 changelog_normalize::supports(spec, input)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
             }
             NodeKind::Deduplicate(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.unique_keys, input)?;
-                without_bundles(spec.mini_batch_size)?;
                 deduplicate::supports(spec, input)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: deduplicate::is_stateful(spec) })
             }
@@ -178,7 +176,7 @@ fn name(rex: &Rex) -> String {
     }
 }
 
-/// Stages do not end bundles yet.
+/// Not everything that has bundles in Flink has them here.
 fn without_bundles(mini_batch_size: Option<u64>) -> Result<(), Reason> {
     match mini_batch_size {
         None => Ok(()),

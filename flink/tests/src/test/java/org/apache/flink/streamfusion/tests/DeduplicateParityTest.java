@@ -79,17 +79,56 @@ class DeduplicateParityTest {
                 .run();
     }
 
-    @Test
-    void bundlesStayOnFlink() throws Exception {
-        byArrival("DESC")
-                .set("table.exec.mini-batch.enabled", "true")
-                .set("table.exec.mini-batch.size", "5")
-                .set("table.exec.mini-batch.allow-latency", "1 s")
-                .expectStock("Deduplicate", "mini-batch")
-                .expectStock("Exchange", "stays on Flink")
-                .expectStock("MiniBatchAssigner", "")
-                .finalTable()
+    @ParameterizedTest
+    @CsvSource({"ASC, 1", "ASC, 7", "DESC, 1", "DESC, 2", "DESC, 7", "DESC, 4096"})
+    void bundlesByProcessingTime(String direction, int size) throws Exception {
+        bundles(size, direction, "pt", BY_ARRIVAL, rows(false))
+                .batchSizes(1, 2, 7, 4096)
+                .expectNative("MiniBatchAssigner", "Calc", "Exchange", "Deduplicate", "Calc")
                 .run();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"hashmap", "rocksdb"})
+    void equalRowsInBundlesGoOutWhereTheBackendRemembersTheUpdate(String backend) throws Exception {
+        bundles(3, "DESC", "pt", BY_ARRIVAL, rows(false)).set("state.backend.type", backend).run();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"ASC", "DESC"})
+    void bundlesWithATimeToLive(String direction) throws Exception {
+        bundles(7, direction, "pt", BY_ARRIVAL, rows(false)).set("table.exec.state.ttl", "1 h").run();
+    }
+
+    @ParameterizedTest
+    @CsvSource({"true, true", "true, false", "false, true", "false, false"})
+    void bundlesIntoAnUpsertSink(String sensitive, String rowTime) throws Exception {
+        boolean time = Boolean.parseBoolean(rowTime);
+        String query = ranked("DESC", time ? "ts" : "pt");
+        Parity parity = Parity.of(query)
+                .input("t", time ? BY_ROW_TIME : BY_ARRIVAL, keyed(rows(time)))
+                .set("table.exec.deduplicate.insert-update-after-sensitive-enabled", sensitive)
+                .upsertBy("k");
+        if (time) {
+            parity.expectStock("WatermarkAssigner", "");
+        }
+        inBundles(7, parity).perKey().run();
+    }
+
+    @ParameterizedTest
+    @CsvSource({"1, true", "2, true", "7, true", "4096, true", "1, false", "2, false", "7, false", "4096, false"})
+    void bundlesByRowTime(int size, String compact) throws Exception {
+        bundles(size, "DESC", "ts", BY_ROW_TIME, rows(true))
+                .set("table.exec.deduplicate.mini-batch.compact-changes-enabled", compact)
+                .expectStock("WatermarkAssigner", "")
+                .batchSizes(1, 2, 7, 4096)
+                .expectNative("MiniBatchAssigner", "Exchange", "Deduplicate")
+                .run();
+    }
+
+    @Test
+    void bundlesInParallel() throws Exception {
+        bundles(7, "DESC", "pt", BY_ARRIVAL, rows(false)).parallelism(2).run();
     }
 
     static List<EdgeValues.Column> allTypes() {
@@ -126,6 +165,28 @@ class DeduplicateParityTest {
                         + ") AS rn FROM t) WHERE rn = 1")
                 .input("t", BY_ROW_TIME, rows)
                 .expectStock("WatermarkAssigner", "");
+    }
+
+    private static String ranked(String direction, String time) {
+        return "SELECT k, v, %1$s FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY %2$s %3$s) AS rn FROM t) WHERE rn = 1"
+                .formatted(time.equals("pt") ? "d" : time, time, direction);
+    }
+
+    /** Into a sink that takes -U and has a key, so that keys can be told apart. */
+    private static Parity bundles(int size, String direction, String time, String columns, List<Row> rows) {
+        String last = time.equals("pt") ? "d DOUBLE" : "ts TIMESTAMP(3)";
+        Parity parity = Parity.of("INSERT INTO latest " + ranked(direction, time))
+                .input("t", columns, keyed(rows))
+                .sink("latest", "k STRING, v INT, " + last + ", PRIMARY KEY (k) NOT ENFORCED")
+                .perKey();
+        return inBundles(size, parity);
+    }
+
+    /** No marker comes while the job runs: bundles end by their size, by watermarks of the source and with the input. */
+    private static Parity inBundles(int size, Parity parity) {
+        return parity.set("table.exec.mini-batch.enabled", "true")
+                .set("table.exec.mini-batch.size", Integer.toString(size))
+                .set("table.exec.mini-batch.allow-latency", "1 h");
     }
 
     /** Without the rows whose key is NULL, which no primary key may be. */

@@ -29,16 +29,18 @@ import java.util.Set;
 
 /**
  * A source of one BIGINT column: the ids from 0 to {@code rows - 1}, each once, from all of its subtasks, which go through a
- * {@link Trial}. Restored, at whatever parallelism, they go on where the snapshot was taken.
+ * {@link Trial}. With {@code upserts} there is a column in front, the key: the id's remainder by {@link #PARTITIONS}, under which each
+ * id replaces the one before. Rows of the same remainder come in order, at any parallelism. Restored, at whatever parallelism, they go on where the snapshot was taken.
  */
 public final class TrialIdsFactory implements DynamicTableSourceFactory {
     public static final String IDENTIFIER = "test-trial-ids";
 
     private static final ConfigOption<Long> ROWS = ConfigOptions.key("rows").longType().noDefaultValue();
+    private static final ConfigOption<Boolean> UPSERTS = ConfigOptions.key("upserts").booleanType().defaultValue(false);
     private static final ConfigOption<String> TRIAL = ConfigOptions.key("trial").stringType().noDefaultValue();
 
     /** Ids are handed out by remainder, which spreads them over any number of subtasks. */
-    private static final int PARTITIONS = 12;
+    public static final int PARTITIONS = 12;
 
     @Override
     public String factoryIdentifier() {
@@ -52,7 +54,7 @@ public final class TrialIdsFactory implements DynamicTableSourceFactory {
 
     @Override
     public Set<ConfigOption<?>> optionalOptions() {
-        return Set.of();
+        return Set.of(UPSERTS);
     }
 
     @Override
@@ -60,18 +62,19 @@ public final class TrialIdsFactory implements DynamicTableSourceFactory {
         FactoryUtil.TableFactoryHelper helper = FactoryUtil.createTableFactoryHelper(this, context);
         helper.validate();
         RowType type = (RowType) context.getPhysicalRowDataType().getLogicalType();
-        return new IdsTable(type, helper.getOptions().get(ROWS), helper.getOptions().get(TRIAL));
+        return new IdsTable(
+                type, helper.getOptions().get(ROWS), helper.getOptions().get(TRIAL), helper.getOptions().get(UPSERTS));
     }
 
-    private record IdsTable(RowType type, long rows, String trial) implements ScanTableSource {
+    private record IdsTable(RowType type, long rows, String trial, boolean upserts) implements ScanTableSource {
         @Override
         public ChangelogMode getChangelogMode() {
-            return ChangelogMode.insertOnly();
+            return upserts ? ChangelogMode.upsert() : ChangelogMode.insertOnly();
         }
 
         @Override
         public ScanRuntimeProvider getScanRuntimeProvider(ScanContext context) {
-            return new IdsStream(type, rows, trial);
+            return new IdsStream(type, rows, trial, upserts);
         }
 
         @Override
@@ -85,11 +88,11 @@ public final class TrialIdsFactory implements DynamicTableSourceFactory {
         }
     }
 
-    private record IdsStream(RowType type, long rows, String trial) implements DataStreamScanProvider {
+    private record IdsStream(RowType type, long rows, String trial, boolean upserts) implements DataStreamScanProvider {
         @Override
         @SuppressWarnings("deprecation") // state of an operator in the fewest lines
         public DataStream<RowData> produceDataStream(ProviderContext context, StreamExecutionEnvironment environment) {
-            var stream = environment.addSource(new Ids(rows, trial), InternalTypeInfo.of(type));
+            var stream = environment.addSource(new Ids(rows, trial, upserts), InternalTypeInfo.of(type));
             context.generateUid("ids").ifPresent(stream::uid);
             return stream;
         }
@@ -106,15 +109,17 @@ public final class TrialIdsFactory implements DynamicTableSourceFactory {
 
         private final long rows;
         private final String trialName;
+        private final boolean upserts;
         /** The next id of each partition of this subtask. */
         private transient List<Long> next;
         private transient ListState<Long> state;
         private transient Trial trial;
         private volatile boolean running = true;
 
-        Ids(long rows, String trialName) {
+        Ids(long rows, String trialName, boolean upserts) {
             this.rows = rows;
             this.trialName = trialName;
+            this.upserts = upserts;
         }
 
         @Override
@@ -161,7 +166,7 @@ public final class TrialIdsFactory implements DynamicTableSourceFactory {
                     for (int partition = 0; partition < next.size(); partition++) {
                         long id = next.get(partition);
                         if (id < end) {
-                            context.collect(GenericRowData.of(id));
+                            context.collect(upserts ? GenericRowData.of(id % PARTITIONS, id) : GenericRowData.of(id));
                             next.set(partition, id + PARTITIONS);
                             some = true;
                         }
