@@ -42,7 +42,6 @@ impl Capabilities for Engine {
             NodeKind::GroupAggregate(spec) => {
                 let [input] = inputs else { return Err(Reason::new("GROUP BY has more than one input")) };
                 hashable(&spec.grouping, input)?;
-                without_bundles(spec.mini_batch_size)?;
                 group_agg::supports(spec, input)?;
                 carried(&node.output)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
@@ -173,13 +172,5 @@ fn name(rex: &Rex) -> String {
         Rex::Search { .. } => "SEARCH".to_owned(),
         Rex::FieldAccess { .. } => "field access".to_owned(),
         _ => "expression".to_owned(),
-    }
-}
-
-/// Not everything that has bundles in Flink has them here.
-fn without_bundles(mini_batch_size: Option<u64>) -> Result<(), Reason> {
-    match mini_batch_size {
-        None => Ok(()),
-        Some(_) => Err(Reason::new("mini-batch is not supported natively yet")),
     }
 }
