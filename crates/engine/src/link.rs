@@ -133,6 +133,8 @@ impl Events {
                 let last = link.run(|operator| operator.finish())?;
                 before = last.map(|watermark| Event::Watermark(watermark, FlushReason::Watermark));
             }
+            // of one of two inputs: behind the node that reads them, only a watermark of both counts
+            Event::Flush(FlushReason::Watermark) => goes_on = None,
             Event::Flush(_) => {}
         }
         // what the operator handed out for it leaves before the next link is asked

@@ -190,6 +190,7 @@ impl Stage {
     }
 
     /// Ends bundles, behind the rows that wait for more; what comes of them is to be pulled.
+    /// [`FlushReason::Watermark`] stands for a watermark of one of two inputs: it ends the bundle of the node that reads them alone.
     pub fn flush_bundles(&mut self, reason: FlushReason) -> Result<(), EngineError> {
         self.event(match reason {
             FlushReason::EndOfInput => Event::EndOfInput,
