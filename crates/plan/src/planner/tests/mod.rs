@@ -557,7 +557,7 @@ fn a_singleton_exchange_never_carries_fragments() -> TestResult {
 }
 
 #[test]
-fn a_backend_that_cannot_host_native_state_keeps_it_and_its_exchange_on_flink() -> TestResult {
+fn options_that_no_native_state_can_follow_keep_it_and_its_exchange_on_flink() -> TestResult {
     let mut json = request(vec![source(1, PAIR), busy(2, 1), exchange(3, PAIR, &[0], 2), aggregate(4, 3), sink(5, 4)]);
     for (option, value, expected) in [
         (
@@ -580,6 +580,12 @@ fn a_backend_that_cannot_host_native_state_keeps_it_and_its_exchange_on_flink() 
             "true",
             Some("the job writes a state changelog, which native state has no part in"),
         ),
+        (
+            "table.exec.async-state.enabled",
+            "true",
+            Some("table.exec.async-state.enabled asks for other operators, with asynchronous state"),
+        ),
+        ("table.exec.async-state.enabled", "false", None),
         ("state.changelog.enabled", "false", None),
         ("state.backend.type", "RocksDB", None),
         ("state.backend.type", "hashmap", None),
