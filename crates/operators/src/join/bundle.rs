@@ -21,6 +21,7 @@ use streamfusion_row::Batch;
 
 use super::Input;
 use super::bundle_keys::BundleKeys;
+use super::limits::Limits;
 use crate::OperatorError;
 use crate::bundle::{Boundary, BundleMetrics, FlushReason, Split};
 use crate::changelog::{BatchNumber, BundleRows, Fold, Preimages, RowRef, Transitions};
@@ -40,6 +41,7 @@ pub(super) struct Bundle {
     /// Whether the frame has ended: it is to be replayed.
     ended: bool,
     transitions: Transitions,
+    limits: Limits,
     bytes: usize,
 }
 
@@ -100,7 +102,7 @@ impl Half {
 
 impl Bundle {
     /// No bundle is open. The keys are those of the two sides.
-    pub(super) fn new(join_type: JoinType, size: NonZeroU64, left: Keys, right: Keys) -> Self {
+    pub(super) fn new(join_type: JoinType, size: NonZeroU64, left: Keys, right: Keys, limits: Limits) -> Self {
         let order = match join_type {
             JoinType::Right => [Input::Left, Input::Right],
             _ => [Input::Right, Input::Left],
@@ -114,6 +116,7 @@ impl Bundle {
             replays: VecDeque::new(),
             ended: false,
             transitions: Transitions::new(),
+            limits,
             bytes: 0,
         }
     }
@@ -231,7 +234,7 @@ impl Bundle {
             Input::Left => &self.left,
             Input::Right => &self.right,
         };
-        let fitting = *done..*done + half.rows.fitting(&rows[*done..])?;
+        let fitting = *done..*done + half.rows.fitting(&rows[*done..])?.min(self.limits.replayed_rows);
         let gathered = half.rows.gather(&rows[fitting.clone()])?;
         let suppressed = suppressed[fitting.clone()].to_vec();
         *done = fitting.end;

@@ -14,6 +14,7 @@
 mod bundle;
 mod bundle_keys;
 mod condition;
+mod limits;
 mod output;
 mod probe;
 mod records;
@@ -31,6 +32,7 @@ use streamfusion_state::{KeyedState, StateContext, TablePair};
 
 use self::bundle::{Bundle, Replayed};
 use self::condition::Condition;
+use self::limits::Limits;
 use self::output::Shape;
 use self::probe::{Probe, SideOf};
 use self::records::{Degrees, Names, Records};
@@ -96,6 +98,16 @@ impl Join {
         right: &LogicalType,
         context: &StateContext,
     ) -> Result<Self, OperatorError> {
+        Self::with_limits(spec, left, right, context, Limits::default())
+    }
+
+    fn with_limits(
+        spec: &node::Join,
+        left: &LogicalType,
+        right: &LogicalType,
+        context: &StateContext,
+        limits: Limits,
+    ) -> Result<Self, OperatorError> {
         supports(spec, left, right).map_err(|reason| OperatorError::Internal(reason.to_string()))?;
         let degrees = |input| if has_degrees(spec.join_type, input) { Degrees::Kept } else { Degrees::None };
         let nulls = &spec.filter_nulls;
@@ -106,16 +118,17 @@ impl Join {
             None => None,
             Some(size) => {
                 let (left, right) = (records::keys(&spec.left, left)?, records::keys(&spec.right, right)?);
-                Some(Bundle::new(spec.join_type, size, left, right))
+                Some(Bundle::new(spec.join_type, size, left, right, limits))
             }
         };
+        let condition = |condition| Condition::try_new(condition, left.fields().len());
         Ok(Self {
             join_type: spec.join_type,
             left: left_rows,
             right: right_rows,
             tables: TablePair::new(TABLE, left_table, right_table),
-            condition: spec.condition.as_ref().map(Condition::try_new).transpose()?,
-            probe: Probe::new(),
+            condition: spec.condition.as_ref().map(condition).transpose()?,
+            probe: Probe::new(limits),
             bundle,
         })
     }
@@ -142,7 +155,8 @@ impl Join {
         let left = SideOf { records: left, table: &mut tables.left };
         let right = SideOf { records: right, table: &mut tables.right };
         let (mut own, mut other) = if side == Input::Left { (left, right) } else { (right, left) };
-        self.probe.begin(side, Rule::of(self.join_type, side), batch, suppressed, &mut own, &mut other)
+        let condition = self.condition.as_ref();
+        self.probe.begin(side, Rule::of(self.join_type, side), batch, suppressed, condition, &mut own, &mut other)
     }
 
     /// The next output of what the probe works on.

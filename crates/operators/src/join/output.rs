@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, NullArray, UInt8Array, UInt32Array, new_null_array};
+use arrow::array::{Array, ArrayRef, NullArray, UInt8Array, UInt32Array, new_null_array};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::take;
 use arrow::datatypes::DataType;
 use streamfusion_row::{Batch, RowKind};
 
 use super::Input;
-use crate::{OUTPUT_BATCH_BYTES, OUTPUT_BATCH_ROWS, OperatorError};
+use super::limits::{Limits, RowBytes};
+use crate::OperatorError;
 
 /// No row: its columns are NULL.
 pub(super) const NO_ROW: u32 = u32::MAX;
@@ -26,27 +27,19 @@ pub(super) enum Shape {
 /// Rows of one side: columns, and how large a row of them can be.
 #[derive(Debug, Default)]
 pub(super) struct Source {
-    pub(super) columns: Vec<ArrayRef>,
-    /// Bytes of text and binary values per row, where it is possible that a batch of output has too many of them.
-    row_bytes: Option<Vec<usize>>,
+    columns: Vec<ArrayRef>,
+    row_bytes: RowBytes,
 }
 
 impl Source {
-    pub(super) fn new(columns: Vec<ArrayRef>, rows: usize) -> Self {
-        let total: usize = columns.iter().map(text_bytes).sum();
-        // even if every row of a batch of output were the largest one here
-        let small = total.saturating_mul(2 * OUTPUT_BATCH_ROWS) <= OUTPUT_BATCH_BYTES;
-        let row_bytes = (!small && total > 0).then(|| {
-            let mut bytes = vec![0; rows];
-            columns.iter().for_each(|column| add_text_bytes(column, &mut bytes));
-            bytes
-        });
-        let limit = OUTPUT_BATCH_BYTES / (2 * OUTPUT_BATCH_ROWS);
-        Self { columns, row_bytes: row_bytes.filter(|bytes| bytes.iter().any(|bytes| *bytes > limit)) }
+    pub(super) fn new(columns: Vec<ArrayRef>, rows: usize, limits: &Limits) -> Self {
+        let row_bytes = RowBytes::of(&columns, rows, limits);
+        Self { columns, row_bytes }
     }
 
-    fn bytes(&self, row: u32) -> usize {
-        self.row_bytes.as_ref().and_then(|bytes| bytes.get(row as usize)).copied().unwrap_or_default()
+    /// Bytes taken, without those of the columns.
+    pub(super) fn bytes(&self) -> usize {
+        self.row_bytes.memory()
     }
 
     /// The rows of these numbers as columns.
@@ -87,9 +80,14 @@ pub(super) struct Output {
     /// Per row: that of the other input.
     other: Vec<u32>,
     pulled: usize,
+    limits: Limits,
 }
 
 impl Output {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
     #[inline]
     pub(super) fn push(&mut self, kind: RowKind, input: u32, other: u32) {
         self.push_kind(kind as u8, input, other);
@@ -105,7 +103,7 @@ impl Output {
     /// Whether there is a batch of rows.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.kinds.len() >= OUTPUT_BATCH_ROWS
+        self.kinds.len() >= self.limits.output_rows
     }
 
     /// The next rows as a batch; `None` when all were pulled. `input` is the side that came in, as `types` say.
@@ -148,53 +146,14 @@ impl Output {
 
     /// How many of the next rows make a batch, at least one.
     fn fitting(&self, input: &Source, other: &Source) -> usize {
-        let left = (self.kinds.len() - self.pulled).min(OUTPUT_BATCH_ROWS);
-        if input.row_bytes.is_none() && other.row_bytes.is_none() {
-            return left;
-        }
-        let mut total = 0_usize;
-        let rows = self.input[self.pulled..].iter().zip(&self.other[self.pulled..]).take(left);
-        let fitting = rows.take_while(|(of_input, of_other)| {
-            total = total.saturating_add(input.bytes(**of_input) + other.bytes(**of_other));
-            total <= OUTPUT_BATCH_BYTES
-        });
-        fitting.count().max(1)
+        let end = self.kinds.len().min(self.pulled + self.limits.output_rows);
+        let rows = self.pulled..end;
+        let pairs = [&self.input[rows.clone()], &self.other[rows]];
+        RowBytes::fitting([&input.row_bytes, &other.row_bytes], pairs, self.limits.bytes)
     }
 
     /// Bytes that the numbers take.
     pub(super) fn bytes(&self) -> usize {
         self.kinds.capacity() + (self.input.capacity() + self.other.capacity()) * size_of::<u32>()
-    }
-}
-
-/// Offsets of the texts of a column.
-fn offsets(column: &dyn Array) -> Option<&[i32]> {
-    match column.data_type() {
-        DataType::Utf8 => Some(column.as_string::<i32>().value_offsets()),
-        DataType::Binary => Some(column.as_binary::<i32>().value_offsets()),
-        _ => None,
-    }
-}
-
-/// Bytes of the text and binary values in a column.
-fn text_bytes(column: &ArrayRef) -> usize {
-    if let DataType::Struct(_) = column.data_type() {
-        return column.as_struct().columns().iter().map(text_bytes).sum();
-    }
-    match offsets(column) {
-        // offsets ascend
-        Some([first, .., last]) => usize::try_from(last - first).unwrap_or_default(),
-        _ => 0,
-    }
-}
-
-fn add_text_bytes(column: &ArrayRef, rows: &mut [usize]) {
-    if let DataType::Struct(_) = column.data_type() {
-        column.as_struct().columns().iter().for_each(|child| add_text_bytes(child, rows));
-    }
-    if let Some(offsets) = offsets(column) {
-        for (bytes, ends) in rows.iter_mut().zip(offsets.windows(2)) {
-            *bytes += usize::try_from(ends[1] - ends[0]).unwrap_or_default();
-        }
     }
 }

@@ -6,7 +6,7 @@
 //! and output go on by number, in the order of arrival. What the batch leaves of its own rows is written at its end.
 //!
 //! Invariants: a chunk has whole rows with all that they may match, or a part of what one row may match, so it never has more than
-//! [`CHUNK_ROWS`] of them; output refers to the chunk, so it is pulled before the next one is fetched. Nothing grows with the
+//! [`Limits::chunk_rows`] of them; output refers to the chunk, so it is pulled before the next one is fetched. Nothing grows with the
 //! number of pairs.
 
 use arrow::buffer::BooleanBuffer;
@@ -14,16 +14,12 @@ use streamfusion_row::{Batch, RowKind};
 use streamfusion_state::{KeyedTable, Touched};
 
 use super::Input;
-use super::condition::{Condition, Pairs};
+use super::condition::{Condition, Operand, Pairs};
+use super::limits::{Limits, RowBytes};
 use super::output::{Output, Shape, Source};
 use super::records::{Records, Walk, WalkBody, Written};
 use super::rules::{Incoming, Rule};
-use crate::{OUTPUT_BATCH_BYTES, OUTPUT_BATCH_ROWS, OperatorError};
-
-/// Rows of the other input that a chunk has at most.
-const CHUNK_ROWS: usize = OUTPUT_BATCH_ROWS;
-/// Pairs after which a chunk ends, where there is a condition.
-const CHUNK_PAIRS: usize = OUTPUT_BATCH_ROWS;
+use crate::OperatorError;
 
 /// A side with the table that its rows are in.
 pub(super) struct SideOf<'a> {
@@ -34,10 +30,13 @@ pub(super) struct SideOf<'a> {
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Probe {
+    limits: Limits,
     side: Input,
     rule: Rule,
     batch: Option<Batch>,
     input: Source,
+    /// How large its rows are to the condition.
+    input_bytes: RowBytes,
     suppressed: Option<Vec<bool>>,
     touched: Touched,
     /// Per key of the batch: its first row.
@@ -96,12 +95,14 @@ struct Cursor {
 }
 
 impl Probe {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(limits: Limits) -> Self {
         Self {
+            limits,
             side: Input::Left,
             rule: Rule::Pairs { input_is_outer: false, other_is_outer: false },
             batch: None,
             input: Source::default(),
+            input_bytes: RowBytes::default(),
             suppressed: None,
             touched: Touched::default(),
             first_rows: Vec::new(),
@@ -109,7 +110,7 @@ impl Probe {
             matches: Vec::new(),
             chunk: Chunk::default(),
             cursor: Cursor::default(),
-            output: Output::default(),
+            output: Output::new(limits),
         }
     }
 
@@ -125,6 +126,7 @@ impl Probe {
         rule: Rule,
         batch: Batch,
         suppressed: Option<Vec<bool>>,
+        condition: Option<&Condition>,
         own: &mut SideOf<'_>,
         other: &mut SideOf<'_>,
     ) -> Result<(), OperatorError> {
@@ -144,7 +146,10 @@ impl Probe {
                 *slot = None;
             }
         }
-        self.input = Source::new(batch.columns().to_vec(), batch.num_rows());
+        let (columns, rows) = (batch.columns(), batch.num_rows());
+        self.input = Source::new(columns.to_vec(), rows, &self.limits);
+        self.input_bytes = condition
+            .map_or_else(RowBytes::default, |condition| condition.row_bytes(side, columns, rows, &self.limits));
         (self.side, self.rule, self.suppressed) = (side, rule, suppressed);
         self.matches.clear();
         self.cursor = Cursor::default();
@@ -193,6 +198,7 @@ impl Probe {
         let chunk = &mut self.chunk;
         chunk.clear(self.touched.slots.len());
         let fill = Fill {
+            limits: &self.limits,
             chunk,
             groups: &self.touched.groups,
             slots: &self.other_slots,
@@ -210,11 +216,14 @@ impl Probe {
         let columns = if positions.is_empty() { Vec::new() } else { other.records.gather(other.table, positions)? };
         self.chunk.passes = match condition {
             Some(condition) if !positions.is_empty() => {
-                Some(condition.passes(self.side, batch.columns(), &columns, pairs)?)
+                let other_bytes = condition.row_bytes(self.side.other(), &columns, positions.len(), &self.limits);
+                let input = Operand { columns: batch.columns(), row_bytes: &self.input_bytes };
+                let other = Operand { columns: &columns, row_bytes: &other_bytes };
+                Some(condition.passes(self.side, input, other, pairs, &self.limits)?)
             }
             _ => None,
         };
-        self.chunk.rows = Source::new(columns, self.chunk.positions.len());
+        self.chunk.rows = Source::new(columns, self.chunk.positions.len(), &self.limits);
         Ok(())
     }
 
@@ -224,6 +233,7 @@ impl Probe {
         let written = Written { batch: &batch, matches: &self.matches, suppressed: self.suppressed.as_deref() };
         own.records.write(own.table, &self.touched, &written)?;
         self.input = Source::default();
+        self.input_bytes = RowBytes::default();
         self.chunk.rows = Source::default();
         self.suppressed = None;
         Ok(())
@@ -277,6 +287,7 @@ impl Chunk {
 
 /// Adds rows of the batch to a chunk, with what they may match.
 struct Fill<'a> {
+    limits: &'a Limits,
     chunk: &'a mut Chunk,
     groups: &'a [u32],
     slots: &'a [Option<u32>],
@@ -292,7 +303,7 @@ impl WalkBody for Fill<'_> {
     type Output = ();
 
     fn run<W: Walk>(self, walk: &W) {
-        let Self { chunk, groups, slots, row: first_row, resumed, pairs } = self;
+        let Self { limits, chunk, groups, slots, row: first_row, resumed, pairs } = self;
         let resume = chunk.resume.take();
         let number = chunk.number;
         chunk.end = first_row;
@@ -307,9 +318,9 @@ impl WalkBody for Fill<'_> {
             let range = if known {
                 range
             } else {
-                // at most CHUNK_ROWS
+                // counted in 31 bits
                 let start = chunk.positions.len() as u32;
-                let rest = first.and_then(|first| collect(walk, first, &mut chunk.positions, &mut chunk.bytes));
+                let rest = first.and_then(|first| collect(walk, first, limits, &mut chunk.positions, &mut chunk.bytes));
                 if rest.is_some() && row > first_row {
                     // it begins the next chunk
                     chunk.positions.truncate(start as usize);
@@ -327,7 +338,7 @@ impl WalkBody for Fill<'_> {
             }
             chunk.end = row + 1;
             // of a row that came in two parts the next row of its key wants both
-            if resumed || chunk.resume.is_some() || chunk.pairs.other.len() >= CHUNK_PAIRS {
+            if resumed || chunk.resume.is_some() || chunk.pairs.other.len() >= limits.pairs {
                 return;
             }
         }
@@ -336,10 +347,10 @@ impl WalkBody for Fill<'_> {
 
 /// Appends the positions of a list from `first` on while there is room; returns where it goes on.
 #[inline]
-fn collect<W: Walk>(walk: &W, first: u32, positions: &mut Vec<u32>, bytes: &mut usize) -> Option<u32> {
+fn collect<W: Walk>(walk: &W, first: u32, limits: &Limits, positions: &mut Vec<u32>, bytes: &mut usize) -> Option<u32> {
     let mut next = Some(first);
     while let Some(position) = next {
-        if positions.len() >= CHUNK_ROWS || *bytes >= OUTPUT_BATCH_BYTES {
+        if positions.len() >= limits.chunk_rows || *bytes >= limits.bytes {
             return next;
         }
         if !walk.expired(position) {

@@ -1,7 +1,10 @@
 //! Changelogs of each join type, row by row.
 
 use streamfusion_plan::node::JoinType;
+use streamfusion_plan::rex::Rex;
+use streamfusion_plan::types::{LogicalType, TypeKind};
 
+use super::super::Join;
 use super::{Case, Job, Shape, Side, Step, context, run, step};
 use crate::bundle::FlushReason;
 use crate::{OUTPUT_BATCH_ROWS, Operator};
@@ -213,6 +216,28 @@ fn large_texts_go_out_in_smaller_batches() {
         sizes.push(batch.num_rows());
     }
     assert_eq!(sizes.iter().sum::<usize>(), 200);
+}
+
+#[test]
+fn a_condition_over_large_texts_sees_few_pairs_at_once() {
+    let case = Case { condition: true, ..Case::new(JoinType::Inner, Shape::Unique, Shape::One) };
+    let mut spec = case.spec();
+    if let Some(Rex::Call { operands, .. }) = &mut spec.condition {
+        let text = LogicalType { kind: TypeKind::VarChar(i32::MAX as u32), nullable: true };
+        *operands = [2, 5].map(|index| Rex::InputRef { index, ty: text.clone() }).to_vec();
+    }
+    let mut join = Join::try_new(&spec, &super::input_type(), &super::input_type(), &context()).unwrap();
+    let right = Step { v: Some("w".repeat(300 << 10)), ..rows(Side::Right, 0, 1).remove(0) };
+    join.push_second(super::batch(&[right])).unwrap();
+    assert!(join.pull().unwrap().is_none());
+    // copied for each pair, the text would be larger than a column can be
+    let left = 8_000;
+    join.push(super::batch(&rows(Side::Left, 0, left))).unwrap();
+    let mut pulled = 0;
+    while let Some(batch) = join.pull().unwrap() {
+        pulled += batch.num_rows() as i64;
+    }
+    assert_eq!(pulled, left);
 }
 
 #[test]

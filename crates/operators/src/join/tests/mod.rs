@@ -18,6 +18,7 @@ use streamfusion_state::canonical::{Container, FormatVersion, Sections};
 use streamfusion_state::{KeyGroups, StateClock, StateContext, StateSnapshot};
 
 use super::Join;
+use super::limits::Limits;
 use crate::Operator;
 use crate::bundle::FlushReason;
 
@@ -75,6 +76,7 @@ struct Case {
     left_ttl: i64,
     right_ttl: i64,
     mini_batch: Option<u64>,
+    limits: Limits,
 }
 
 impl Case {
@@ -89,6 +91,7 @@ impl Case {
             left_ttl: 0,
             right_ttl: 0,
             mini_batch: None,
+            limits: Limits::default(),
         }
     }
 
@@ -147,7 +150,7 @@ impl Case {
     }
 
     fn open(&self, context: &StateContext) -> Join {
-        Join::try_new(&self.spec(), &input_type(), &input_type(), context).unwrap()
+        Join::with_limits(&self.spec(), &input_type(), &input_type(), context, self.limits).unwrap()
     }
 }
 
@@ -184,9 +187,9 @@ fn batch(steps: &[Step]) -> Batch {
     Batch::try_new(columns, steps.len(), kinds).unwrap()
 }
 
-fn drain(operator: &mut Join, out: &mut Vec<String>) {
+fn drain(operator: &mut Join, limits: &Limits, out: &mut Vec<String>) {
     while let Some(batch) = operator.pull().unwrap() {
-        assert!(batch.num_rows() > 0 && batch.num_rows() <= crate::OUTPUT_BATCH_ROWS);
+        assert!(batch.num_rows() > 0 && batch.num_rows() <= limits.output_rows);
         for row in 0..batch.num_rows() {
             let mut text = KINDS[usize::from(batch.kinds().map_or(0, |kinds| kinds.value(row)))].to_owned();
             for column in batch.columns() {
@@ -250,7 +253,7 @@ impl<'a> Job<'a> {
                         Side::Left => subtask.push(batch(&part)).unwrap(),
                         Side::Right => subtask.push_second(batch(&part)).unwrap(),
                     }
-                    drain(subtask, out);
+                    drain(subtask, &self.case.limits, out);
                 }
             }
         }
@@ -259,7 +262,7 @@ impl<'a> Job<'a> {
     fn flush(&mut self, reason: FlushReason, out: &mut Vec<String>) {
         for subtask in &mut self.subtasks {
             subtask.flush(reason).unwrap();
-            drain(subtask, out);
+            drain(subtask, &self.case.limits, out);
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use streamfusion_plan::node::JoinType;
 
+use super::super::limits::Limits;
 use super::model::Model;
 use super::{Case, Job, Shape, Side, Step, expected, run};
 use crate::bundle::FlushReason;
@@ -12,12 +13,28 @@ use crate::bundle::FlushReason;
 const TYPES: [JoinType; 6] =
     [JoinType::Inner, JoinType::Left, JoinType::Right, JoinType::Full, JoinType::Semi, JoinType::Anti];
 
+/// Those of production, which these changelogs never come near, or ones that cut them everywhere.
+fn limits() -> impl Strategy<Value = Limits> {
+    let bytes = prop::sample::select(vec![1_usize, 20, 60, 1 << 20]);
+    let small = (1_usize..4, 1_usize..4, 1_usize..4, bytes, 1_usize..4).prop_map(
+        |(chunk_rows, pairs, output_rows, bytes, replayed_rows)| Limits {
+            chunk_rows,
+            pairs,
+            output_rows,
+            bytes,
+            replayed_rows,
+        },
+    );
+    prop_oneof![1 => Just(Limits::default()), 3 => small]
+}
+
 fn cases() -> impl Strategy<Value = Case> {
     let shape = || prop::sample::select(vec![Shape::One, Shape::Unique, Shape::Several]);
     let keys = prop::sample::select(vec![vec![0], vec![0], vec![0, 2], vec![]]);
     let ttl = || prop::sample::select(vec![0_i64, 0, 0, 8]);
-    (prop::sample::select(TYPES.to_vec()), shape(), shape(), keys, any::<bool>(), any::<bool>(), ttl(), ttl()).prop_map(
-        |(join_type, left, right, keys, filter_nulls, condition, left_ttl, right_ttl)| Case {
+    let flags = (any::<bool>(), any::<bool>());
+    (prop::sample::select(TYPES.to_vec()), shape(), shape(), keys, flags, ttl(), ttl(), limits()).prop_map(
+        |(join_type, left, right, keys, (filter_nulls, condition), left_ttl, right_ttl, limits)| Case {
             join_type,
             left,
             right,
@@ -27,6 +44,7 @@ fn cases() -> impl Strategy<Value = Case> {
             left_ttl,
             right_ttl,
             mini_batch: None,
+            limits,
         },
     )
 }
