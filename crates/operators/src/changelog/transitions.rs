@@ -61,6 +61,11 @@ impl Transitions {
         &self.0
     }
 
+    /// Bytes taken.
+    pub fn bytes(&self) -> usize {
+        self.0.capacity() * size_of::<Transition>()
+    }
+
     /// Drops updates whose rows are equal in `columns`. Not to be called where state has a time to live: then Flink emits
     /// equal updates as well, so that downstream state stays alive.
     pub fn cancel_equal(

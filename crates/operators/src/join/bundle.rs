@@ -22,10 +22,11 @@ use streamfusion_row::Batch;
 use super::Input;
 use super::bundle_keys::BundleKeys;
 use super::limits::Limits;
-use crate::OperatorError;
+use super::probe::Arrived;
 use crate::bundle::{Boundary, BundleMetrics, FlushReason, Split};
 use crate::changelog::{BatchNumber, BundleRows, Fold, Preimages, RowRef, Transitions};
 use crate::keys::Keys;
+use crate::{OUTPUT_BATCH_BYTES, OperatorError};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -74,14 +75,6 @@ struct Replay {
     rows: Vec<RowRef>,
     suppressed: Vec<bool>,
     done: usize,
-}
-
-/// Rows that go through the join at once.
-#[derive(Debug)]
-pub(super) struct Replayed {
-    pub(super) side: Input,
-    pub(super) batch: Batch,
-    pub(super) suppressed: Vec<bool>,
 }
 
 impl Half {
@@ -133,10 +126,11 @@ impl Bundle {
     }
 
     /// The next rows to join, once those before are done; `None` when the batch is used up.
-    pub(super) fn next(&mut self) -> Result<Option<Replayed>, OperatorError> {
+    pub(super) fn next(&mut self) -> Result<Option<Arrived>, OperatorError> {
         loop {
             if self.ended {
                 if let Some(replayed) = self.replay()? {
+                    self.measure();
                     return Ok(Some(replayed));
                 }
                 self.left.end_frame();
@@ -147,10 +141,22 @@ impl Bundle {
                 }
             }
             if !self.fold()? {
-                self.bytes = self.left.bytes() + self.right.bytes();
+                self.measure();
                 return Ok(None);
             }
         }
+    }
+
+    fn measure(&mut self) {
+        let numbers = self.split.as_ref().map_or(0, |cut| cut.numbers.capacity() * size_of::<u32>());
+        let of_replay = |replay: &Replay| {
+            replay.rows.capacity() * size_of::<RowRef>() + replay.suppressed.capacity() * size_of::<bool>()
+        };
+        self.bytes = self.left.bytes()
+            + self.right.bytes()
+            + numbers
+            + self.replays.iter().map(of_replay).sum::<usize>()
+            + self.transitions.bytes();
     }
 
     /// Folds the rows of the batch up to the next end of a bundle. False if there are none.
@@ -222,12 +228,14 @@ impl Bundle {
                 }
             }
         }
-        self.transitions = transitions;
+        if transitions.bytes() <= OUTPUT_BATCH_BYTES {
+            self.transitions = transitions;
+        }
         self.boundary.emitted(changes, 0);
     }
 
     /// The next rows of the frame to join.
-    fn replay(&mut self) -> Result<Option<Replayed>, OperatorError> {
+    fn replay(&mut self) -> Result<Option<Arrived>, OperatorError> {
         let Some(Replay { side, rows, suppressed, done }) = self.replays.front_mut() else { return Ok(None) };
         let side = *side;
         let half = match side {
@@ -246,7 +254,7 @@ impl Bundle {
         };
         let kinds = kinds.as_primitive_opt::<UInt8Type>().cloned();
         let batch = Batch::try_new(columns.to_vec(), gathered.num_rows(), kinds)?;
-        Ok(Some(Replayed { side, batch, suppressed }))
+        Ok(Some(Arrived { side, batch, suppressed: Some(suppressed) }))
     }
 
     /// Notes rows that went out.
@@ -258,7 +266,7 @@ impl Bundle {
         self.boundary.metrics()
     }
 
-    /// Bytes that the open bundle takes.
+    /// Bytes that the open bundle takes, or what is left of it to replay.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }

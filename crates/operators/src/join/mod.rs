@@ -8,8 +8,8 @@
 //! Follows: StreamingJoinOperator, StreamingSemiAntiJoinOperator, MiniBatchStreamingJoinOperator, Flink 2.2. Differences: of several rows
 //! that match a row, the order is that in which they came in, where Flink's depends on the state backend; joins
 //! with several rows per join key are not bundled, so that rows that cancel out within a bundle go out and back. The condition
-//! of SEMI and ANTI is evaluated for all pairs of a retraction; Flink stops at the first that matches. A batch sees one
-//! clock reading for the time-to-live.
+//! of SEMI and ANTI is evaluated for all pairs of a retraction; Flink stops at the first that matches. The clock is read once per batch
+//! and input for the time-to-live, not per row.
 
 mod bundle;
 mod bundle_keys;
@@ -26,18 +26,19 @@ use std::num::NonZeroU64;
 
 use streamfusion_plan::Reason;
 use streamfusion_plan::node::{self, InputSide, InputSideKey, JoinType};
-use streamfusion_plan::types::LogicalType;
+use streamfusion_plan::types::{LogicalType, TypeKind};
 use streamfusion_row::Batch;
 use streamfusion_state::{KeyedState, StateContext, TablePair};
 
-use self::bundle::{Bundle, Replayed};
+use self::bundle::Bundle;
 use self::condition::Condition;
 use self::limits::Limits;
 use self::output::Shape;
-use self::probe::{Probe, SideOf};
+use self::probe::{Arrived, Probe, SideOf};
 use self::records::{Degrees, Names, Records};
 use self::rules::{Rule, has_degrees};
 use crate::bundle::{BundleMetrics, FlushReason};
+use crate::definition::describe;
 use crate::{Operator, OperatorError};
 
 /// Name of the state. Names never change.
@@ -67,14 +68,42 @@ impl Input {
 pub fn supports(spec: &node::Join, left: &LogicalType, right: &LogicalType) -> Result<(), Reason> {
     records::supports(&spec.left, left)?;
     records::supports(&spec.right, right)?;
+    keys_agree(spec, left, right)?;
     spec.condition.as_ref().map_or(Ok(()), condition::supports)
+}
+
+/// Equal keys have equal bytes on both sides only where their types have the same form.
+fn keys_agree(spec: &node::Join, left: &LogicalType, right: &LogicalType) -> Result<(), Reason> {
+    let keys = spec.left.keys.len();
+    if spec.right.keys.len() != keys || spec.filter_nulls.len() != keys {
+        return Err(Reason::new("its inputs have different numbers of key columns"));
+    }
+    for (of_left, of_right) in spec.left.keys.iter().zip(&spec.right.keys) {
+        let types = left.fields().get(*of_left).zip(right.fields().get(*of_right));
+        if let Some((left, right)) = types.filter(|(left, right)| form(&left.ty) != form(&right.ty)) {
+            let (left, right) = (describe(&left.ty), describe(&right.ty));
+            return Err(Reason::new(format!("a key column is {left} on the left and {right} on the right")));
+        }
+    }
+    Ok(())
+}
+
+/// The type without what values do not depend on.
+fn form(ty: &LogicalType) -> String {
+    match &ty.kind {
+        TypeKind::Char(_) | TypeKind::VarChar(_) => "text".to_owned(),
+        TypeKind::Binary(_) | TypeKind::VarBinary(_) => "bytes".to_owned(),
+        _ => describe(ty),
+    }
 }
 
 /// Whether bundles of both inputs are folded.
 fn is_bundled(spec: &node::Join) -> Option<NonZeroU64> {
     let at_most_one = |side: &InputSide| matches!(side.unique_key(), InputSideKey::JoinKeyContainsUniqueKey(_));
     let size = spec.mini_batch_size.and_then(NonZeroU64::new)?;
-    (at_most_one(&spec.left) && at_most_one(&spec.right)).then_some(size)
+    // Flink's SEMI and ANTI have no form with bundles
+    (!matches!(spec.join_type, JoinType::Semi | JoinType::Anti) && at_most_one(&spec.left) && at_most_one(&spec.right))
+        .then_some(size)
 }
 
 /// See the [module](self). The output has the columns of the left input and, but for SEMI and ANTI, those of the right one
@@ -146,17 +175,17 @@ impl Join {
                 bundle.push(side, batch);
                 Ok(())
             }
-            None => self.begin(side, batch, None),
+            None => self.begin(Arrived { side, batch, suppressed: None }),
         }
     }
 
-    fn begin(&mut self, side: Input, batch: Batch, suppressed: Option<Vec<bool>>) -> Result<(), OperatorError> {
+    fn begin(&mut self, arrived: Arrived) -> Result<(), OperatorError> {
         let Self { left, right, tables, .. } = self;
         let left = SideOf { records: left, table: &mut tables.left };
         let right = SideOf { records: right, table: &mut tables.right };
-        let (mut own, mut other) = if side == Input::Left { (left, right) } else { (right, left) };
+        let (mut own, mut other) = if arrived.side == Input::Left { (left, right) } else { (right, left) };
         let condition = self.condition.as_ref();
-        self.probe.begin(side, Rule::of(self.join_type, side), batch, suppressed, condition, &mut own, &mut other)
+        self.probe.begin(Rule::of(self.join_type, arrived.side), arrived, condition, &mut own, &mut other)
     }
 
     /// The next output of what the probe works on.
@@ -191,8 +220,8 @@ impl Operator for Join {
                 return Ok(Some(batch));
             }
             let Some(bundle) = &mut self.bundle else { return Ok(None) };
-            let Some(Replayed { side, batch, suppressed }) = bundle.next()? else { return Ok(None) };
-            self.begin(side, batch, Some(suppressed))?;
+            let Some(arrived) = bundle.next()? else { return Ok(None) };
+            self.begin(arrived)?;
         }
     }
 
@@ -212,6 +241,6 @@ impl Operator for Join {
     }
 
     fn bundle_bytes(&self) -> usize {
-        self.probe.bytes() + self.bundle.as_ref().map_or(0, Bundle::bytes)
+        self.probe.bytes() + self.left.bytes() + self.right.bytes() + self.bundle.as_ref().map_or(0, Bundle::bytes)
     }
 }

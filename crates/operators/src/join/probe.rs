@@ -27,6 +27,15 @@ pub(super) struct SideOf<'a> {
     pub(super) table: &'a mut KeyedTable,
 }
 
+/// Rows of one input that go through the join at once.
+#[derive(Debug)]
+pub(super) struct Arrived {
+    pub(super) side: Input,
+    pub(super) batch: Batch,
+    /// The rows of updates that a bundle made, if it made any.
+    pub(super) suppressed: Option<Vec<bool>>,
+}
+
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Probe {
@@ -119,13 +128,11 @@ impl Probe {
         self.side
     }
 
-    /// Begins a batch. `suppressed` are the rows of updates that a bundle made, if it made any.
+    /// Begins a batch.
     pub(super) fn begin(
         &mut self,
-        side: Input,
         rule: Rule,
-        batch: Batch,
-        suppressed: Option<Vec<bool>>,
+        Arrived { side, batch, suppressed }: Arrived,
         condition: Option<&Condition>,
         own: &mut SideOf<'_>,
         other: &mut SideOf<'_>,
@@ -234,24 +241,21 @@ impl Probe {
         own.records.write(own.table, &self.touched, &written)?;
         self.input = Source::default();
         self.input_bytes = RowBytes::default();
-        self.chunk.rows = Source::default();
+        (self.chunk.rows, self.chunk.bytes, self.chunk.passes) = (Source::default(), 0, None);
         self.suppressed = None;
         Ok(())
     }
 
     /// Bytes of numbers and of rows of the other input. The batch is whoever's it was.
     pub(super) fn bytes(&self) -> usize {
-        let Chunk { positions, bytes, ranges, copies, degrees, changed, pairs, .. } = &self.chunk;
-        let numbers = positions.capacity()
-            + copies.capacity()
-            + degrees.capacity()
-            + self.matches.capacity()
-            + pairs.input.capacity()
-            + pairs.other.capacity();
+        let Touched { groups, slots } = &self.touched;
+        let numbers = groups.capacity() + slots.capacity() + self.first_rows.capacity() + self.matches.capacity();
         numbers * size_of::<u32>()
-            + bytes
-            + changed.capacity()
-            + ranges.capacity() * size_of::<Candidates>()
+            + self.other_slots.capacity() * size_of::<Option<u32>>()
+            + self.suppressed.as_ref().map_or(0, Vec::capacity)
+            + self.input.bytes()
+            + self.input_bytes.memory()
+            + self.chunk.bytes()
             + self.output.bytes()
     }
 }
@@ -271,6 +275,21 @@ impl Chunk {
         self.changed.clear();
         self.pairs.input.clear();
         self.pairs.other.clear();
+    }
+
+    fn bytes(&self) -> usize {
+        let Self { positions, bytes, ranges, copies, degrees, changed, rows, pairs, passes, .. } = self;
+        let numbers = positions.capacity()
+            + copies.capacity()
+            + degrees.capacity()
+            + pairs.input.capacity()
+            + pairs.other.capacity();
+        numbers * size_of::<u32>()
+            + bytes
+            + rows.bytes()
+            + ranges.capacity() * size_of::<Candidates>()
+            + changed.capacity()
+            + passes.as_ref().map_or(0, |passes| passes.inner().capacity())
     }
 
     /// Writes the degrees that changed.

@@ -22,9 +22,9 @@ use streamfusion_state::{
     StateContext, StateTtl, Touched, Value,
 };
 
-use crate::OperatorError;
 use crate::definition::describe;
 use crate::keys::Keys;
+use crate::{OUTPUT_BATCH_BYTES, OperatorError};
 
 /// Names of a table and of its entries; they never change.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +58,10 @@ pub(super) struct Records {
     null_filtered: Vec<usize>,
     store: Store,
     degrees: Degrees,
+    /// Rows of a batch, as they are written.
     packed: PackedRows,
+    /// From 0 on, as many as the largest batch had rows.
+    numbers: Vec<u32>,
 }
 
 #[derive(Debug)]
@@ -90,6 +93,9 @@ fn resolve(side: &InputSide, input: &LogicalType) -> Result<Resolved, Reason> {
         side.keys.iter().map(|key| Some((input.fields().get(*key)?.ty.clone(), types.get(*key)?.clone()))).collect();
     let (logical, arrow) = key_types.ok_or_else(|| Reason::new("a key column does not exist"))?;
     let keys = Keys::try_new(&side.keys, &logical, &arrow)?;
+    if side.upsert_keys.iter().flatten().any(|column| *column >= types.len()) {
+        return Err(Reason::new("a column of a unique key does not exist"));
+    }
     let layout = RowLayout::try_new(&types).map_err(|error| Reason::new(error.to_string()))?;
     Ok(Resolved { keys, types, layout })
 }
@@ -138,7 +144,10 @@ impl Records {
         };
         let filtered = side.keys.iter().zip(filter_nulls).filter(|(_, filtered)| **filtered);
         let null_filtered = filtered.map(|(key, _)| *key).collect();
-        Ok((Self { keys, types, null_filtered, store, degrees, packed: PackedRows::default() }, table))
+        Ok((
+            Self { keys, types, null_filtered, store, degrees, packed: PackedRows::default(), numbers: Vec::new() },
+            table,
+        ))
     }
 
     /// Errors if the columns are not those of the input.
@@ -229,6 +238,11 @@ impl Records {
         Ok(())
     }
 
+    /// Bytes taken from one batch to the next, without the table.
+    pub(super) fn bytes(&self) -> usize {
+        self.packed.bytes() + self.numbers.capacity() * size_of::<u32>()
+    }
+
     /// Takes over the rows of a batch in their order: accumulating ones are added, with what they matched as their degree,
     /// retracting ones removed. Keys without a row are forgotten.
     pub(super) fn write(
@@ -242,9 +256,15 @@ impl Records {
             Store::Several { rows, repeat } => {
                 let (batch, packed) = (written.batch, &mut self.packed);
                 let (entries, _) = table.row_entries(*rows)?;
-                let numbers: Vec<u32> = (0..).take(batch.num_rows()).collect();
-                entries.pack(batch.columns(), &numbers, packed)?;
-                write_several(table, *rows, *repeat, packed, touched, written)
+                let known = self.numbers.len();
+                self.numbers.extend((0..).take(batch.num_rows()).skip(known));
+                entries.pack(batch.columns(), &self.numbers[..batch.num_rows()], packed)?;
+                write_several(table, *rows, *repeat, packed, touched, written)?;
+                if packed.bytes() > OUTPUT_BATCH_BYTES {
+                    // an outlier, whose memory is not kept
+                    *packed = PackedRows::default();
+                }
+                Ok(())
             }
         }
     }

@@ -2,9 +2,10 @@
 
 use streamfusion_plan::node::JoinType;
 use streamfusion_plan::rex::Rex;
-use streamfusion_plan::types::{LogicalType, TypeKind};
+use streamfusion_plan::types::{LogicalType, TimeAttribute, TypeKind};
 
 use super::super::Join;
+use super::super::limits::Limits;
 use super::{Case, Job, Shape, Side, Step, context, run, step};
 use crate::bundle::FlushReason;
 use crate::{OUTPUT_BATCH_ROWS, Operator};
@@ -241,6 +242,51 @@ fn a_condition_over_large_texts_sees_few_pairs_at_once() {
 }
 
 #[test]
+fn memory_beyond_state_is_charged_and_that_of_an_outlier_given_back() {
+    let case = Case::new(JoinType::Inner, Shape::Several, Shape::Several);
+    let mut job = Job::open(&case, 1);
+    let operator = &mut job.subtasks[0];
+    let keys = 8_000;
+    let row = |k| Step { side: Side::Right, kind: 0, k: Some(k), u: k, v: None, arrives: 0 };
+    operator.push_second(super::batch(&(0..keys).map(row).collect::<Vec<_>>())).unwrap();
+    assert!(operator.pull().unwrap().is_none());
+    // packed rows, and four numbers of each row or key at least
+    assert!(operator.bundle_bytes() > keys as usize * 32, "{} bytes", operator.bundle_bytes());
+    let large = |step: Step| Step { v: Some("x".repeat(100_000)), ..step };
+    let right: Vec<Step> = rows(Side::Right, 0, 200).into_iter().map(large).collect();
+    operator.push_second(super::batch(&right)).unwrap();
+    assert!(operator.pull().unwrap().is_none());
+    assert!(operator.bundle_bytes() < 1 << 20, "{} bytes", operator.bundle_bytes());
+}
+
+#[test]
+fn rows_that_wait_to_be_replayed_are_charged() {
+    let case = Case { mini_batch: Some(8_000), ..Case::new(JoinType::Inner, Shape::One, Shape::One) };
+    let case = Case { limits: Limits { replayed_rows: 10, ..case.limits }, ..case };
+    let mut job = Job::open(&case, 1);
+    let operator = &mut job.subtasks[0];
+    let row = |k| Step { side: Side::Left, kind: 0, k: Some(k), u: k, v: None, arrives: 0 };
+    operator.push_second(super::batch(&[Step { side: Side::Right, ..row(0) }])).unwrap();
+    assert!(operator.pull().unwrap().is_none());
+    operator.push(super::batch(&(0..7_999).map(row).collect::<Vec<_>>())).unwrap();
+    assert_eq!(operator.pull().unwrap().map(|batch| batch.num_rows()), Some(1));
+    let waiting = operator.bundle_bytes();
+    assert!(operator.pull().unwrap().is_none());
+    let empty = operator.bundle_bytes();
+    assert!(waiting > empty + 7_999 * 8, "{waiting} bytes, then {empty}");
+}
+
+#[test]
+fn semi_and_anti_join_are_never_bundled() {
+    for join_type in [JoinType::Semi, JoinType::Anti] {
+        let case = Case::new(join_type, Shape::One, Shape::One);
+        let spec = streamfusion_plan::node::Join { mini_batch_size: Some(5), ..case.spec() };
+        let join = Join::try_new(&spec, &super::input_type(), &super::input_type(), &context()).unwrap();
+        assert!(join.bundle_metrics().is_none());
+    }
+}
+
+#[test]
 fn keys_that_are_gone_take_no_memory() {
     for shape in [Shape::One, Shape::Unique, Shape::Several] {
         let case = Case::new(JoinType::Full, shape, shape);
@@ -274,4 +320,52 @@ fn a_condition_for_the_jvm_is_refused() {
     }
     let refused = super::super::supports(&spec, &super::input_type(), &super::input_type());
     assert!(refused.is_err_and(|reason| reason.to_string().contains("condition")));
+}
+
+#[test]
+fn keys_of_different_types_are_refused() {
+    let spec = Case::new(JoinType::Inner, Shape::One, Shape::One).spec();
+    let with_key = |kind| {
+        let mut fields = super::input_type().fields().to_vec();
+        fields[0].ty.kind = kind;
+        LogicalType { kind: TypeKind::Row(fields.into()), nullable: false }
+    };
+    let reason = |left, right| super::super::supports(&spec, &with_key(left), &with_key(right)).err();
+    let timestamp = |precision| TypeKind::TimestampLtz { precision, attribute: TimeAttribute::Regular };
+    for (left, right) in [(TypeKind::BigInt, TypeKind::Integer), (timestamp(3), timestamp(6))] {
+        let reason = reason(left, right).unwrap().to_string();
+        assert!(reason.starts_with("a key column is "), "{reason}");
+    }
+    assert!(reason(TypeKind::Char(3), TypeKind::VarChar(9)).is_none());
+    assert!(reason(TypeKind::Binary(3), TypeKind::VarBinary(9)).is_none());
+}
+
+#[test]
+fn a_unique_key_that_does_not_exist_is_refused() {
+    let mut spec = Case::new(JoinType::Inner, Shape::Unique, Shape::One).spec();
+    spec.left.upsert_keys = vec![vec![3]];
+    let refused = super::super::supports(&spec, &super::input_type(), &super::input_type());
+    assert!(refused.is_err_and(|reason| reason.to_string().contains("unique key")));
+}
+
+#[test]
+fn rows_of_another_unique_key_are_not_restored() {
+    let restore = |columns: Vec<usize>| {
+        let mut spec = Case::new(JoinType::Inner, Shape::Unique, Shape::Unique).spec();
+        let open = |spec: &_| Join::try_new(spec, &super::input_type(), &super::input_type(), &context()).unwrap();
+        let mut join = open(&spec);
+        join.push(super::batch(&rows(Side::Left, 0, 3))).unwrap();
+        assert!(join.pull().unwrap().is_none());
+        spec.left.upsert_keys = vec![columns];
+        let mut other = open(&spec);
+        let snapshot = join.state().unwrap().snapshot();
+        let groups = snapshot.key_groups();
+        groups.into_iter().try_for_each(|group| {
+            let sections = super::sections(snapshot.as_ref(), group);
+            other.state().unwrap().restore(&sections)
+        })
+    };
+    assert!(restore(vec![1]).is_ok());
+    let error = restore(vec![2]).unwrap_err().to_string();
+    assert!(error.contains("rows unique by"), "{error}");
 }
