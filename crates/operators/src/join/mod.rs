@@ -14,6 +14,7 @@
 mod bundle;
 mod bundle_keys;
 mod condition;
+mod copies;
 mod limits;
 mod output;
 mod probe;

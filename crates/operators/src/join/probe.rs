@@ -220,7 +220,13 @@ impl Probe {
         let Chunk { positions, copies, degrees, changed, pairs, .. } = &mut self.chunk;
         other.records.read(other.table, positions, copies, degrees)?;
         changed.resize(if self.rule.changes_degrees() { positions.len() } else { 0 }, false);
-        let columns = if positions.is_empty() { Vec::new() } else { other.records.gather(other.table, positions)? };
+        let wanted = |column| match (self.rule.sends_other_rows(), condition) {
+            (true, _) => true,
+            (false, Some(condition)) => condition.reads(self.side.other(), column),
+            (false, None) => false,
+        };
+        let columns =
+            if positions.is_empty() { Vec::new() } else { other.records.gather(other.table, positions, wanted)? };
         self.chunk.passes = match condition {
             Some(condition) if !positions.is_empty() => {
                 let other_bytes = condition.row_bytes(self.side.other(), &columns, positions.len(), &self.limits);
@@ -327,16 +333,16 @@ impl WalkBody for Fill<'_> {
         let number = chunk.number;
         chunk.end = first_row;
         for (row, key) in groups.iter().enumerate().skip(first_row) {
-            let first = match slots.get(*key as usize) {
-                _ if resumed && row == first_row => resume,
-                Some(Some(slot)) => walk.first(*slot),
-                _ => None,
-            };
             let Some(range) = chunk.ranges.get(*key as usize).copied() else { return };
             let known = range.chunk == number;
             let range = if known {
                 range
             } else {
+                let first = match slots.get(*key as usize) {
+                    _ if resumed && row == first_row => resume,
+                    Some(Some(slot)) => walk.first(*slot),
+                    _ => None,
+                };
                 // counted in 31 bits
                 let start = chunk.positions.len() as u32;
                 let rest = first.and_then(|first| collect(walk, first, limits, &mut chunk.positions, &mut chunk.bytes));
@@ -392,7 +398,7 @@ struct Emit<'a> {
 impl Emit<'_> {
     /// Goes on until the output is full or the chunk is done.
     fn run(&self, chunk: &mut Chunk, cursor: &mut Cursor, matches: &mut Vec<i32>, output: &mut Output) {
-        let changes_degrees = self.rule.changes_degrees();
+        let (changes_degrees, sends_other_rows) = (self.rule.changes_degrees(), self.rule.sends_other_rows());
         while cursor.row < chunk.end {
             let row = cursor.row;
             let incoming = Incoming {
@@ -407,7 +413,8 @@ impl Emit<'_> {
                 if chunk.passes.as_ref().is_none_or(|passes| passes.value(cursor.pair)) {
                     let copies = chunk.copies.get(place).copied().unwrap_or(1);
                     let degree = chunk.degrees.get(place).copied().unwrap_or_default();
-                    while cursor.copies < copies {
+                    // of which nothing comes but a number where only the row itself goes out
+                    while sends_other_rows && cursor.copies < copies {
                         if output.is_full() {
                             cursor.candidate = Some(candidate);
                             return;

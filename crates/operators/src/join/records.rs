@@ -8,20 +8,22 @@
 //! Follows: JoinRecordStateViews, OuterJoinRecordStateViews, Flink 2.2. Differences: several rows of a join key come back in the order
 //! in which they came in; Flink's order is that of a hash map or of bytes, as the state backend has it.
 
-use arrow::array::{Array, ArrayRef};
-use arrow::datatypes::{DataType, Field};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, NullArray};
+use arrow::datatypes::DataType;
 use streamfusion_plan::Reason;
 use streamfusion_plan::node::{InputSide, InputSideKey};
 use streamfusion_plan::types::LogicalType;
 use streamfusion_row::types::arrow_type;
 use streamfusion_row::{Batch, RowKind};
-use streamfusion_state::canonical::Fault;
-use streamfusion_state::codec::{Codec, Required, SectionColumns};
+use streamfusion_state::codec::Required;
 use streamfusion_state::{
-    ColumnId, Identity, KeyedTable, PackedRows, RestoreError, RowEntries, RowEntriesId, RowLayout, Rows, RowsId,
-    StateContext, StateTtl, Touched, Value,
+    ColumnId, Identity, KeyedTable, PackedRows, RowEntries, RowEntriesId, RowLayout, Rows, RowsId, StateContext,
+    StateTtl, Touched,
 };
 
+use super::copies::{Copies, CopiesCodec};
 use crate::definition::describe;
 use crate::keys::Keys;
 use crate::{OUTPUT_BATCH_BYTES, OperatorError};
@@ -40,15 +42,6 @@ pub(super) enum Degrees {
     None,
 }
 
-/// How often an entry is there, and its degree.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Copies {
-    count: i32,
-    degree: i32,
-}
-
-impl Value for Copies {}
-
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Records {
@@ -57,6 +50,8 @@ pub(super) struct Records {
     /// Key columns in which a NULL matches nothing.
     null_filtered: Vec<usize>,
     store: Store,
+    /// Whether there is a time-to-live.
+    expires: bool,
     degrees: Degrees,
     /// Rows of a batch, as they are written.
     packed: PackedRows,
@@ -122,10 +117,11 @@ impl Records {
     ) -> Result<(Self, KeyedTable), OperatorError> {
         let Resolved { keys, types, layout } =
             resolve(side, input).map_err(|reason| OperatorError::Internal(reason.to_string()))?;
-        let mut table = KeyedTable::new(names.keys, keys.layout(), StateTtl::of_millis(side.ttl_ms), context);
+        let ttl = StateTtl::of_millis(side.ttl_ms);
+        let mut table = KeyedTable::new(names.keys, keys.layout(), ttl, context);
         let definitions = input.fields().iter().map(|field| describe(&field.ty)).collect();
         let several = |table: &mut KeyedTable, identity, repeat| {
-            let codec = CopiesCodec::new(repeat, degrees);
+            let codec = CopiesCodec::new(repeat == Repeat::Counted, degrees == Degrees::Kept);
             let nothing = Copies { count: 1, degree: 0 };
             let rows = table.add_row_entries(names.rows, definitions, layout.clone(), identity, codec, nothing)?;
             Ok::<_, OperatorError>(Store::Several { rows, repeat })
@@ -144,10 +140,8 @@ impl Records {
         };
         let filtered = side.keys.iter().zip(filter_nulls).filter(|(_, filtered)| **filtered);
         let null_filtered = filtered.map(|(key, _)| *key).collect();
-        Ok((
-            Self { keys, types, null_filtered, store, degrees, packed: PackedRows::default(), numbers: Vec::new() },
-            table,
-        ))
+        let (expires, packed, numbers) = (ttl.is_some(), PackedRows::default(), Vec::new());
+        Ok((Self { keys, types, null_filtered, store, expires, degrees, packed, numbers }, table))
     }
 
     /// Errors if the columns are not those of the input.
@@ -173,12 +167,27 @@ impl Records {
         })
     }
 
-    /// The rows at these positions, in this order.
-    pub(super) fn gather(&self, table: &mut KeyedTable, positions: &[u32]) -> Result<Vec<ArrayRef>, OperatorError> {
-        Ok(match &self.store {
-            Store::One { rows, .. } => table.rows(*rows)?.gather(positions)?,
-            Store::Several { rows, .. } => table.row_entries(*rows)?.0.gather(positions)?,
-        })
+    /// The rows at these positions, in this order. Columns that are not `wanted` are without values.
+    pub(super) fn gather(
+        &self,
+        table: &mut KeyedTable,
+        positions: &[u32],
+        wanted: impl Fn(usize) -> bool,
+    ) -> Result<Vec<ArrayRef>, OperatorError> {
+        let numbers: Vec<usize> = (0..self.types.len()).filter(|column| wanted(*column)).collect();
+        let without_values: ArrayRef = Arc::new(NullArray::new(positions.len()));
+        let mut columns = vec![without_values; self.types.len()];
+        if numbers.is_empty() {
+            return Ok(columns);
+        }
+        let gathered = match &self.store {
+            Store::One { rows, .. } => table.rows(*rows)?.gather_columns(positions, &numbers)?,
+            Store::Several { rows, .. } => table.row_entries(*rows)?.0.gather_columns(positions, &numbers)?,
+        };
+        for (number, column) in numbers.into_iter().zip(gathered) {
+            columns[number] = column;
+        }
+        Ok(columns)
     }
 
     /// How often the rows at these positions are there, empty if once each; and their degrees, if they are kept.
@@ -216,6 +225,7 @@ impl Records {
         table: &mut KeyedTable,
         degrees: impl Iterator<Item = (u32, i32)>,
     ) -> Result<(), OperatorError> {
+        // what lives for ever does not begin anew
         let mut slots = Vec::new();
         match &self.store {
             Store::One { degrees: None, .. } => {}
@@ -223,14 +233,18 @@ impl Records {
                 let column = table.column(*column)?;
                 for (slot, degree) in degrees {
                     column.set(slot, degree);
-                    slots.push(slot);
+                    if self.expires {
+                        slots.push(slot);
+                    }
                 }
             }
             Store::Several { rows, .. } => {
                 let (rows, _) = table.row_entries(*rows)?;
                 for (position, degree) in degrees {
                     rows.value_mut(position).degree = degree;
-                    slots.push(rows.slot(position));
+                    if self.expires {
+                        slots.push(rows.slot(position));
+                    }
                 }
             }
         }
@@ -444,75 +458,5 @@ impl Walk for RowEntries<Copies> {
     #[inline]
     fn bytes(&self, position: u32) -> usize {
         self.row(position).len()
-    }
-}
-
-/// The columns of [`Copies`] that are not the same for all rows.
-#[derive(Debug)]
-struct CopiesCodec {
-    count: Option<Required<i32>>,
-    degree: Option<Required<i32>>,
-}
-
-impl CopiesCodec {
-    fn new(repeat: Repeat, degrees: Degrees) -> Self {
-        let column = |name| Required::new(name, DataType::Int32);
-        Self {
-            count: (repeat == Repeat::Counted).then(|| column("count")),
-            degree: (degrees == Degrees::Kept).then(|| column("degree")),
-        }
-    }
-}
-
-type Writer = <Required<i32> as Codec<i32>>::Writer;
-type Reader = <Required<i32> as Codec<i32>>::Reader;
-
-impl Codec<Copies> for CopiesCodec {
-    type Writer = (Option<Writer>, Option<Writer>);
-    type Reader = (Option<Reader>, Option<Reader>);
-
-    fn fields(&self, prefix: &str, out: &mut Vec<Field>) {
-        self.count.iter().chain(&self.degree).for_each(|column| column.fields(prefix, out));
-    }
-
-    fn writer(&self, rows: usize) -> Self::Writer {
-        let writer = |column: &Required<i32>| column.writer(rows);
-        (self.count.as_ref().map(writer), self.degree.as_ref().map(writer))
-    }
-
-    fn write(&self, writer: &mut Self::Writer, value: &Copies) {
-        if let (Some(column), Some(writer)) = (&self.count, &mut writer.0) {
-            column.write(writer, &value.count);
-        }
-        if let (Some(column), Some(writer)) = (&self.degree, &mut writer.1) {
-            column.write(writer, &value.degree);
-        }
-    }
-
-    fn finish(&self, writer: Self::Writer, out: &mut Vec<ArrayRef>) -> Result<(), Fault> {
-        let columns = [(&self.count, writer.0), (&self.degree, writer.1)];
-        for (column, writer) in columns {
-            if let (Some(column), Some(writer)) = (column, writer) {
-                column.finish(writer, out)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn reader(&self, prefix: &str, columns: &mut SectionColumns<'_>) -> Result<Self::Reader, RestoreError> {
-        let count = self.count.as_ref().map(|column| column.reader(prefix, columns)).transpose()?;
-        Ok((count, self.degree.as_ref().map(|column| column.reader(prefix, columns)).transpose()?))
-    }
-
-    fn read(&self, reader: &Self::Reader, row: usize) -> Result<Copies, &'static str> {
-        let value = |column: &Option<Required<i32>>, reader: &Option<Reader>, absent| match (column, reader) {
-            (Some(column), Some(reader)) => column.read(reader, row),
-            _ => Ok(absent),
-        };
-        let count = value(&self.count, &reader.0, 1)?;
-        if count < 1 {
-            return Err("a row that is there less than once");
-        }
-        Ok(Copies { count, degree: value(&self.degree, &reader.1, 0)? })
     }
 }

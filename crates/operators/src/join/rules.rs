@@ -73,6 +73,11 @@ impl Rule {
         }
     }
 
+    /// Whether pairs send out the other rows.
+    pub(super) fn sends_other_rows(self) -> bool {
+        !matches!(self, Self::Tested(_))
+    }
+
     /// Whether pairs change the degrees of the other rows.
     pub(super) fn changes_degrees(self) -> bool {
         match self {

@@ -12,12 +12,26 @@ use crate::codec::fixed_array;
 
 /// The rows as columns.
 pub(super) fn columns(layout: &RowLayout, rows: &[&[u8]]) -> Result<Vec<ArrayRef>, StateError> {
+    gather(layout, rows, layout.fields.iter())
+}
+
+/// Some columns of the rows, by number. Errors if there is none of a number.
+pub(super) fn some_columns(layout: &RowLayout, rows: &[&[u8]], numbers: &[usize]) -> Result<Vec<ArrayRef>, StateError> {
+    let places: Option<Vec<&Place>> = numbers.iter().map(|number| layout.fields.get(*number)).collect();
+    gather(layout, rows, places.ok_or(StateError::RowColumns)?.into_iter())
+}
+
+fn gather<'a>(
+    layout: &RowLayout,
+    rows: &[&[u8]],
+    places: impl Iterator<Item = &'a Place>,
+) -> Result<Vec<ArrayRef>, StateError> {
     let mut valid = vec![u8::MAX; layout.validity];
     for row in rows {
         valid.iter_mut().zip(*row).for_each(|(valid, byte)| *valid &= byte);
     }
     let reader = Reader { rows, valid, fixed: layout.fixed };
-    layout.fields.iter().map(|place| reader.column(place)).collect()
+    places.map(|place| reader.column(place)).collect()
 }
 
 struct Reader<'a> {

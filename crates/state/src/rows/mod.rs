@@ -97,8 +97,16 @@ impl Rows {
     /// The rows at `slots`, in this order, as columns of the types of the layout. Errors if there is none at a slot, and if
     /// they have more text than a column can.
     pub fn gather(&self, slots: &[u32]) -> Result<Vec<ArrayRef>, StateError> {
-        let rows = slots.iter().map(|slot| self.get(*slot)).collect::<Option<Vec<_>>>().ok_or(StateError::NoRow)?;
-        gather::columns(&self.layout, &rows)
+        gather::columns(&self.layout, &self.packed_at(slots)?)
+    }
+
+    /// Of the rows at `slots` the columns of these numbers. Errors as [`Rows::gather`] does.
+    pub fn gather_columns(&self, slots: &[u32], columns: &[usize]) -> Result<Vec<ArrayRef>, StateError> {
+        gather::some_columns(&self.layout, &self.packed_at(slots)?, columns)
+    }
+
+    fn packed_at(&self, slots: &[u32]) -> Result<Vec<&[u8]>, StateError> {
+        slots.iter().map(|slot| self.get(*slot)).collect::<Option<Vec<_>>>().ok_or(StateError::NoRow)
     }
 
     /// Bit `i`: whether there is a row at `slots[i]` that equals row `rows[i]` of `columns`. Errors as [`Rows::store`] does.

@@ -116,7 +116,9 @@ proptest! {
                 }
             }
             let (slots, expected): (Vec<u32>, Vec<u32>) = model.iter().map(|(slot, row)| (*slot, *row)).unzip();
-            assert_eq!(rows.gather(&slots)?, taken(&columns, &expected)?);
+            let all = rows.gather(&slots)?;
+            assert_eq!(all, taken(&columns, &expected)?);
+            assert_eq!(rows.gather_columns(&slots, &[5, 0, 3])?, [5, 0, 3].map(|column| all[column].clone()));
             (0..150).for_each(|slot| assert_eq!(rows.has(slot), model.contains_key(&slot)));
             Ok(())
         };
@@ -212,6 +214,7 @@ fn columns_of_another_type_or_too_short_are_refused() -> Result<(), Failure> {
     assert_eq!(rows.store(&[Arc::clone(&longs)], &[2], &[0]), Err(StateError::RowColumns));
     assert_eq!(rows.store(&[longs], &[1], &[0, 1]), Err(StateError::RowColumns));
     assert_eq!(rows.gather(&[0]), Err(StateError::NoRow));
+    assert_eq!(rows.gather_columns(&[], &[99]), Err(StateError::RowColumns));
     assert_eq!(RowLayout::try_new(&[DataType::Null]), Err(StateError::RowColumns));
     Ok(())
 }

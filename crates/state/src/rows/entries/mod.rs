@@ -370,12 +370,20 @@ impl<V: Value + Copy> RowEntries<V> {
     /// The rows at `positions`, in this order, as columns of the types of the layout. Errors if there is none at one, and if
     /// they have more text than a column can.
     pub fn gather(&self, positions: &[u32]) -> Result<Vec<ArrayRef>, StateError> {
+        gather::columns(&self.layout, &self.packed_at(positions)?)
+    }
+
+    /// Of the rows at `positions` the columns of these numbers. Errors as [`RowEntries::gather`] does.
+    pub fn gather_columns(&self, positions: &[u32], columns: &[usize]) -> Result<Vec<ArrayRef>, StateError> {
+        gather::some_columns(&self.layout, &self.packed_at(positions)?, columns)
+    }
+
+    fn packed_at(&self, positions: &[u32]) -> Result<Vec<&[u8]>, StateError> {
         let row = |position: &u32| {
             let span = self.nodes.get(*position).span;
             (!span.is_empty()).then(|| self.bytes_at(span))
         };
-        let rows = positions.iter().map(row).collect::<Option<Vec<_>>>().ok_or(StateError::NoRow)?;
-        gather::columns(&self.layout, &rows)
+        positions.iter().map(row).collect::<Option<Vec<_>>>().ok_or(StateError::NoRow)
     }
 
     /// The number of rows.
