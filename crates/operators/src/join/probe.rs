@@ -2,7 +2,7 @@
 //!
 //! While rows of one input come in, the rows of the other stay as they are, all but their degrees; and what the batch does to its own
 //! side, its own rows do not see. So keys are looked up once per batch; the rows that they may match are fetched chunk by chunk,
-//! once per chunk however many rows ask for them; the condition is evaluated for all pairs of a chunk at once; and rows, degrees
+//! once per chunk however many rows ask for them; the condition is evaluated for many pairs at once; and rows, degrees
 //! and output go on by number, in the order of arrival. What the batch leaves of its own rows is written at its end.
 //!
 //! Invariants: a chunk has whole rows with all that they may match, or a part of what one row may match, so it never has more than
