@@ -347,25 +347,3 @@ fn a_unique_key_that_does_not_exist_is_refused() {
     let refused = super::super::supports(&spec, &super::input_type(), &super::input_type());
     assert!(refused.is_err_and(|reason| reason.to_string().contains("unique key")));
 }
-
-#[test]
-fn rows_of_another_unique_key_are_not_restored() {
-    let restore = |columns: Vec<usize>| {
-        let mut spec = Case::new(JoinType::Inner, Shape::Unique, Shape::Unique).spec();
-        let open = |spec: &_| Join::try_new(spec, &super::input_type(), &super::input_type(), &context()).unwrap();
-        let mut join = open(&spec);
-        join.push(super::batch(&rows(Side::Left, 0, 3))).unwrap();
-        assert!(join.pull().unwrap().is_none());
-        spec.left.upsert_keys = vec![columns];
-        let mut other = open(&spec);
-        let snapshot = join.state().unwrap().snapshot();
-        let groups = snapshot.key_groups();
-        groups.into_iter().try_for_each(|group| {
-            let sections = super::sections(snapshot.as_ref(), group);
-            other.state().unwrap().restore(&sections)
-        })
-    };
-    assert!(restore(vec![1]).is_ok());
-    let error = restore(vec![2]).unwrap_err().to_string();
-    assert!(error.contains("rows unique by"), "{error}");
-}
