@@ -130,6 +130,19 @@ fn the_second_input_reaches_the_first_operator_alone() {
 }
 
 #[test]
+fn a_watermark_of_one_of_two_inputs_ends_the_bundle_of_the_first_operator_alone() {
+    let log = Log::default();
+    let mut stage = Stage::of_operators(vec![bundles("a", &log), bundles("b", &log)], None).unwrap();
+    stage.push(0, batch(&[1])).unwrap();
+    drain(&mut stage);
+    stage.flush_bundles(FlushReason::Watermark).unwrap();
+    assert!(drain(&mut stage).is_empty());
+    assert_eq!(*log.lock().unwrap(), ["a Watermark", "a hands out 1"]);
+    stage.watermark(5).unwrap();
+    assert_eq!(drain(&mut stage), ["[1]", "watermark 5"]);
+}
+
+#[test]
 fn a_marker_by_processing_time_ends_the_bundles_behind_the_assigner_alone() {
     let log = Log::default();
     let operators = vec![bundles("a", &log), assigner(TimeDomain::Proctime), bundles("b", &log)];
