@@ -152,7 +152,17 @@ class GroupAggregateParityTest {
     void groupingSets() throws Exception {
         Parity.of("SELECT k, v, COUNT(*) FROM t GROUP BY GROUPING SETS ((k), (v), ())")
                 .input("t", "k STRING, v INT", smallRows())
-                .expectStock("Expand", "")
+                .expectNative("Expand", "Exchange", "GroupAggregate", "Calc")
+                .batchSizes(1, 2, 7, 8192)
+                .run();
+    }
+
+    @Test
+    void cubeOverInputThatRetracts() throws Exception {
+        Parity.of("SELECT k, v, GROUPING(k), GROUPING_ID(k, v), COUNT(*), SUM(v) FROM t GROUP BY CUBE (k, v)")
+                .changelog("t", "k STRING, v INT", ALL_KINDS, Changelogs.retracting(smallRows(), 5))
+                .expectNative("Expand", "Exchange", "GroupAggregate", "Calc")
+                .batchSizes(1, 2, 7, 8192)
                 .run();
     }
 
