@@ -90,6 +90,22 @@ pub trait Operator: Send {
         Ok(None)
     }
 
+    /// How far event time had come for this operator, where a checkpoint has to keep that: a row is late after a restore if it was
+    /// before. Asked for between batches only.
+    fn progress(&self) -> Option<i64> {
+        None
+    }
+
+    /// Takes the progress out of a checkpoint, before the first batch: the least one of all subtasks that had some.
+    fn restore_progress(&mut self, watermark_ms: i64) {
+        let _ = watermark_ms;
+    }
+
+    /// Rows that were dropped because they came too late, so far, if this operator drops such rows.
+    fn late_rows(&self) -> Option<u64> {
+        None
+    }
+
     /// The keyed state of this operator, if it keeps some. Asked for between batches only.
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
         None
