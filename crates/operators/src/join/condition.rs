@@ -21,7 +21,7 @@ use crate::calc::{collect_inputs, record_batch};
 
 /// A condition over the columns of the left input and, behind them, those of the right one.
 #[derive(Debug)]
-pub(super) struct Condition {
+pub(crate) struct Condition {
     expression: Arc<dyn PhysicalExpr>,
     /// The columns that it reads; `None` if they are not known.
     read: Option<BTreeSet<usize>>,
@@ -30,9 +30,9 @@ pub(super) struct Condition {
 
 /// Rows of one input, and how large they are to the condition.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Operand<'a> {
-    pub(super) columns: &'a [ArrayRef],
-    pub(super) row_bytes: &'a RowBytes,
+pub(crate) struct Operand<'a> {
+    pub(crate) columns: &'a [ArrayRef],
+    pub(crate) row_bytes: &'a RowBytes,
 }
 
 /// Columns of one input, and which rows of them.
@@ -40,13 +40,13 @@ type Numbered<'a> = (&'a [ArrayRef], ScalarBuffer<u32>);
 
 /// Pairs of rows, by number: those that came in, and those that were there.
 #[derive(Debug, Default)]
-pub(super) struct Pairs {
-    pub(super) input: Vec<u32>,
-    pub(super) other: Vec<u32>,
+pub(crate) struct Pairs {
+    pub(crate) input: Vec<u32>,
+    pub(crate) other: Vec<u32>,
 }
 
 /// Whether the condition can be evaluated here.
-pub(super) fn supports(condition: &Rex) -> Result<(), Reason> {
+pub(crate) fn supports(condition: &Rex) -> Result<(), Reason> {
     match host_calls(condition, "")?.first() {
         Some(call) => Err(Reason::new(format!("its condition is not evaluated natively: {}", call.reason))),
         None => Ok(()),
@@ -55,26 +55,26 @@ pub(super) fn supports(condition: &Rex) -> Result<(), Reason> {
 
 impl Condition {
     /// `left_columns` is how many columns the left input has.
-    pub(super) fn try_new(rex: &Rex, left_columns: usize) -> Result<Self, OperatorError> {
+    pub(crate) fn try_new(rex: &Rex, left_columns: usize) -> Result<Self, OperatorError> {
         let mut read = BTreeSet::new();
         let known = collect_inputs(rex, &mut read);
         Ok(Self { expression: compile(rex, "", &|_| None)?, read: known.then_some(read), left_columns })
     }
 
     /// Whether it reads this column of an input.
-    pub(super) fn reads(&self, side: Input, column: usize) -> bool {
+    pub(crate) fn reads(&self, side: Input, column: usize) -> bool {
         let first = if side == Input::Left { 0 } else { self.left_columns };
         self.read.as_ref().is_none_or(|read| read.contains(&(first + column)))
     }
 
     /// How large rows of an input are to the condition.
-    pub(super) fn row_bytes(&self, side: Input, columns: &[ArrayRef], rows: usize, limits: &Limits) -> RowBytes {
+    pub(crate) fn row_bytes(&self, side: Input, columns: &[ArrayRef], rows: usize, limits: &Limits) -> RowBytes {
         let read = columns.iter().enumerate().filter(|(column, _)| self.reads(side, *column));
         RowBytes::of(read.map(|(_, column)| column), rows, limits)
     }
 
     /// For each pair whether the condition is TRUE. `input` is the side that came in.
-    pub(super) fn passes(
+    pub(crate) fn passes(
         &self,
         side: Input,
         input: Operand<'_>,

@@ -7,17 +7,17 @@ use crate::{OUTPUT_BATCH_BYTES, OUTPUT_BATCH_ROWS};
 
 /// All are at least one; a single row or pair may have more bytes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     /// Rows of the other input in a chunk.
-    pub(super) chunk_rows: usize,
+    pub(crate) chunk_rows: usize,
     /// Pairs after which a chunk ends, where there is a condition, and pairs that it sees at once.
-    pub(super) pairs: usize,
+    pub(crate) pairs: usize,
     /// Rows in a batch of output.
-    pub(super) output_rows: usize,
+    pub(crate) output_rows: usize,
     /// Bytes of rows in a chunk; of text and binary values in pairs that a condition sees at once, and in a batch of output.
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
     /// Rows of a bundle that are joined at once.
-    pub(super) replayed_rows: usize,
+    pub(crate) replayed_rows: usize,
 }
 
 impl Default for Limits {
@@ -34,11 +34,11 @@ impl Default for Limits {
 
 /// Bytes of text and binary values per row, where it is possible that pairs of rows have too many of them.
 #[derive(Debug, Default)]
-pub(super) struct RowBytes(Option<Vec<usize>>);
+pub(crate) struct RowBytes(Option<Vec<usize>>);
 
 impl RowBytes {
     /// Those of the rows of these columns.
-    pub(super) fn of<'a>(
+    pub(crate) fn of<'a>(
         columns: impl IntoIterator<Item = &'a ArrayRef, IntoIter: Clone>,
         rows: usize,
         limits: &Limits,
@@ -62,7 +62,7 @@ impl RowBytes {
 
     /// How many of these pairs of rows, from the first one, have at most `limit` bytes together, at least one. `of` are
     /// the bytes of the rows; a pair may lack a row.
-    pub(super) fn fitting(of: [&Self; 2], pairs: [&[u32]; 2], limit: usize) -> usize {
+    pub(crate) fn fitting(of: [&Self; 2], pairs: [&[u32]; 2], limit: usize) -> usize {
         let [first, second] = pairs;
         if of.iter().all(|bytes| bytes.0.is_none()) {
             return first.len();
@@ -76,7 +76,7 @@ impl RowBytes {
     }
 
     /// Bytes taken.
-    pub(super) fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.0.as_ref().map_or(0, Vec::capacity) * size_of::<usize>()
     }
 }

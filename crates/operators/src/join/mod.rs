@@ -13,10 +13,10 @@
 
 mod bundle;
 mod bundle_keys;
-mod condition;
+pub(crate) mod condition;
 mod copies;
-mod limits;
-mod output;
+pub(crate) mod limits;
+pub(crate) mod output;
 mod probe;
 mod records;
 mod rules;
@@ -69,17 +69,22 @@ impl Input {
 pub fn supports(spec: &node::Join, left: &LogicalType, right: &LogicalType) -> Result<(), Reason> {
     records::supports(&spec.left, left)?;
     records::supports(&spec.right, right)?;
-    keys_agree(spec, left, right)?;
+    keys_agree([&spec.left.keys, &spec.right.keys], &spec.filter_nulls, left, right)?;
     spec.condition.as_ref().map_or(Ok(()), condition::supports)
 }
 
-/// Equal keys have equal bytes on both sides only where their types have the same form.
-fn keys_agree(spec: &node::Join, left: &LogicalType, right: &LogicalType) -> Result<(), Reason> {
-    let keys = spec.left.keys.len();
-    if spec.right.keys.len() != keys || spec.filter_nulls.len() != keys {
+/// Whether equal keys have equal bytes on both sides: only where their types have the same form. `keys` are those of either
+/// side.
+pub(crate) fn keys_agree(
+    [left_keys, right_keys]: [&[usize]; 2],
+    filter_nulls: &[bool],
+    left: &LogicalType,
+    right: &LogicalType,
+) -> Result<(), Reason> {
+    if right_keys.len() != left_keys.len() || filter_nulls.len() != left_keys.len() {
         return Err(Reason::new("its inputs have different numbers of key columns"));
     }
-    for (of_left, of_right) in spec.left.keys.iter().zip(&spec.right.keys) {
+    for (of_left, of_right) in left_keys.iter().zip(right_keys) {
         let types = left.fields().get(*of_left).zip(right.fields().get(*of_right));
         if let Some((left, right)) = types.filter(|(left, right)| form(&left.ty) != form(&right.ty)) {
             let (left, right) = (describe(&left.ty), describe(&right.ty));

@@ -13,11 +13,11 @@ use super::limits::{Limits, RowBytes};
 use crate::OperatorError;
 
 /// No row: its columns are NULL.
-pub(super) const NO_ROW: u32 = u32::MAX;
+pub(crate) const NO_ROW: u32 = u32::MAX;
 
 /// What rows of the output have of the two inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     /// The columns of the left input, then those of the right one.
     Both,
     /// Those of the left input alone.
@@ -26,19 +26,19 @@ pub(super) enum Shape {
 
 /// Rows of one side: columns, and how large a row of them can be.
 #[derive(Debug, Default)]
-pub(super) struct Source {
+pub(crate) struct Source {
     columns: Vec<ArrayRef>,
     row_bytes: RowBytes,
 }
 
 impl Source {
-    pub(super) fn new(columns: Vec<ArrayRef>, rows: usize, limits: &Limits) -> Self {
+    pub(crate) fn new(columns: Vec<ArrayRef>, rows: usize, limits: &Limits) -> Self {
         let row_bytes = RowBytes::of(&columns, rows, limits);
         Self { columns, row_bytes }
     }
 
     /// Bytes taken, without those of the columns.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.row_bytes.memory()
     }
 
@@ -73,7 +73,7 @@ impl Source {
 
 /// A changelog whose rows are pairs of rows, or rows of one input beside NULLs.
 #[derive(Debug, Default)]
-pub(super) struct Output {
+pub(crate) struct Output {
     kinds: Vec<u8>,
     /// Per row: that of the input.
     input: Vec<u32>,
@@ -84,17 +84,17 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: Limits) -> Self {
         Self { limits, ..Self::default() }
     }
 
     #[inline]
-    pub(super) fn push(&mut self, kind: RowKind, input: u32, other: u32) {
+    pub(crate) fn push(&mut self, kind: RowKind, input: u32, other: u32) {
         self.push_kind(kind as u8, input, other);
     }
 
     #[inline]
-    pub(super) fn push_kind(&mut self, kind: u8, input: u32, other: u32) {
+    pub(crate) fn push_kind(&mut self, kind: u8, input: u32, other: u32) {
         self.kinds.push(kind);
         self.input.push(input);
         self.other.push(other);
@@ -102,12 +102,12 @@ impl Output {
 
     /// Whether there is a batch of rows.
     #[inline]
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.kinds.len() >= self.limits.output_rows
     }
 
     /// The next rows as a batch; `None` when all were pulled. `input` is the side that came in, as `types` say.
-    pub(super) fn pull(
+    pub(crate) fn pull(
         &mut self,
         shape: Shape,
         side: Input,
@@ -153,7 +153,7 @@ impl Output {
     }
 
     /// Bytes that the numbers take.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.kinds.capacity() + (self.input.capacity() + self.other.capacity()) * size_of::<u32>()
     }
 }

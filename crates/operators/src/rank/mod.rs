@@ -24,7 +24,7 @@ mod first_n;
 mod keyed;
 mod output;
 mod retract;
-mod sort_key;
+pub(crate) mod sort_key;
 #[cfg(test)]
 mod tests;
 mod top_n;

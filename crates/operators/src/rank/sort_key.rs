@@ -24,7 +24,7 @@ use streamfusion_row::types::arrow_type;
 use crate::OperatorError;
 
 /// Whether rows can be sorted by a column of this type exactly as Flink does.
-pub(super) fn supports(ty: &LogicalType) -> Result<(), Reason> {
+pub(crate) fn supports(ty: &LogicalType) -> Result<(), Reason> {
     match &ty.kind {
         TypeKind::Float | TypeKind::Double => Err(Reason::new(
             "it sorts by FLOAT or DOUBLE, where the order that Flink gives NaN and -0.0 depends on what came before",
@@ -39,7 +39,7 @@ pub(super) fn supports(ty: &LogicalType) -> Result<(), Reason> {
 }
 
 /// How sort keys are made.
-pub(super) trait SortKeys: Debug + Send + Sized {
+pub(crate) trait SortKeys: Debug + Send + Sized {
     /// The sort key of one row.
     type Key: Ord + Clone + Debug + Send;
     /// The sort keys of a batch.
@@ -60,7 +60,7 @@ pub(super) trait SortKeys: Debug + Send + Sized {
 
 /// Sort keys of fixed width: for each column, from the first on, a bit that says where NULL stands, then its value.
 #[derive(Debug)]
-pub(super) struct FixedKeys(Vec<FixedField>);
+pub(crate) struct FixedKeys(Vec<FixedField>);
 
 #[derive(Debug)]
 struct FixedField {
@@ -92,7 +92,7 @@ fn width(ty: &LogicalType) -> Option<u32> {
 
 impl FixedKeys {
     /// Keys for these columns, if 128 bits are enough for all of them.
-    pub(super) fn try_new(order_by: &[SortField], input: &LogicalType) -> Option<Self> {
+    pub(crate) fn try_new(order_by: &[SortField], input: &LogicalType) -> Option<Self> {
         let field = |field: &SortField| {
             let ty = &input.fields().get(field.column)?.ty;
             let null = ty.nullable.then_some(field.nulls_last);
@@ -188,14 +188,14 @@ fn column(columns: &[ArrayRef], number: usize) -> Result<&ArrayRef, OperatorErro
 
 /// Sort keys of any width, as bytes.
 #[derive(Debug)]
-pub(super) struct BytesKeys {
+pub(crate) struct BytesKeys {
     columns: Vec<usize>,
     converter: RowConverter,
 }
 
 impl BytesKeys {
     /// Keys for these columns.
-    pub(super) fn try_new(order_by: &[SortField], input: &LogicalType) -> Result<Self, Reason> {
+    pub(crate) fn try_new(order_by: &[SortField], input: &LogicalType) -> Result<Self, Reason> {
         let field = |field: &SortField| {
             let ty = input.fields().get(field.column).ok_or_else(|| Reason::new("a sort column does not exist"))?;
             let options = SortOptions { descending: !field.ascending, nulls_first: !field.nulls_last };

@@ -18,8 +18,41 @@ pub(super) const JOIN: NodeType = NodeType {
 };
 
 fn read_join(node: &NodeJson<'_>) -> Result<Join, Reason> {
+    let JoinSpec { join_type, left_keys, right_keys, filter_nulls, condition } =
+        read_join_spec(required(node.map, "joinSpec")?)?;
+    let mini_batch_size = match join_type {
+        JoinType::Semi | JoinType::Anti => None,
+        JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full => node.options.mini_batch()?,
+    };
+    let [left_ttl_ms, right_ttl_ms] = node.options.state_ttl_ms(node.map)?;
+    let side = |keys, upsert_keys, ttl_ms| InputSide { keys, upsert_keys, ttl_ms };
+    Ok(Join {
+        join_type,
+        left: side(left_keys, read_upsert_keys(node.map, "leftUpsertKeys")?, left_ttl_ms),
+        right: side(right_keys, read_upsert_keys(node.map, "rightUpsertKeys")?, right_ttl_ms),
+        filter_nulls,
+        condition,
+        mini_batch_size,
+    })
+}
+
+/// What all joins of two streams say of themselves.
+///
+/// Follows: JoinSpec, Flink 2.2.
+pub(super) struct JoinSpec {
+    pub(super) join_type: JoinType,
+    pub(super) left_keys: Vec<usize>,
+    /// As many as of the left input.
+    pub(super) right_keys: Vec<usize>,
+    /// Per pair of key columns whether NULL matches nothing.
+    pub(super) filter_nulls: Vec<bool>,
+    /// `None` if it is always TRUE.
+    pub(super) condition: Option<Rex>,
+}
+
+pub(super) fn read_join_spec(json: &Value) -> Result<JoinSpec, Reason> {
     let keys = ["joinType", "leftKeys", "rightKeys", "filterNulls", "nonEquiCondition"];
-    let spec = closed(required(node.map, "joinSpec")?, "`joinSpec`", &keys)?;
+    let spec = closed(json, "`joinSpec`", &keys)?;
     let join_type = match text(spec, "joinType")? {
         "INNER" => JoinType::Inner,
         "LEFT" => JoinType::Left,
@@ -39,20 +72,7 @@ fn read_join(node: &NodeJson<'_>) -> Result<Join, Reason> {
     }
     let condition = optional(spec, "nonEquiCondition").map(read_rex).transpose()?;
     let always = |rex: &Rex| matches!(rex, Rex::Literal { value: Literal::Boolean(true), .. });
-    let mini_batch_size = match join_type {
-        JoinType::Semi | JoinType::Anti => None,
-        JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full => node.options.mini_batch()?,
-    };
-    let [left_ttl_ms, right_ttl_ms] = node.options.state_ttl_ms(node.map)?;
-    let side = |keys, upsert_keys, ttl_ms| InputSide { keys, upsert_keys, ttl_ms };
-    Ok(Join {
-        join_type,
-        left: side(left_keys, read_upsert_keys(node.map, "leftUpsertKeys")?, left_ttl_ms),
-        right: side(right_keys, read_upsert_keys(node.map, "rightUpsertKeys")?, right_ttl_ms),
-        filter_nulls,
-        condition: condition.filter(|rex| !always(rex)),
-        mini_batch_size,
-    })
+    Ok(JoinSpec { join_type, left_keys, right_keys, filter_nulls, condition: condition.filter(|rex| !always(rex)) })
 }
 
 /// Left out where there are none.

@@ -37,7 +37,7 @@ pub(super) const SORT_LIMIT: NodeType = NodeType {
     properties: PROPERTIES,
     options: &[CACHE_SIZE],
     inputs: Inputs::One,
-    read: |node| read_limit(node, read_sort(node.map)?).map(NodeKind::SortLimit),
+    read: |node| read_limit(node, read_sort(node.map, "orderBy")?).map(NodeKind::SortLimit),
 };
 
 pub(super) const LIMIT: NodeType = NodeType {
@@ -45,7 +45,7 @@ pub(super) const LIMIT: NodeType = NodeType {
     properties: PROPERTIES,
     options: &[CACHE_SIZE],
     inputs: Inputs::One,
-    read: |node| match optional(node.map, "orderBy").map(|_| read_sort(node.map)).transpose()? {
+    read: |node| match optional(node.map, "orderBy").map(|_| read_sort(node.map, "orderBy")).transpose()? {
         Some(order_by) if !order_by.is_empty() => Err(malformed("a limit has a sort order")),
         _ => read_limit(node, Vec::new()).map(NodeKind::Limit),
     },
@@ -55,8 +55,8 @@ fn read_rank(node: &NodeJson<'_>) -> Result<Rank, Reason> {
     row_number(node.map)?;
     let [ttl_ms] = node.options.state_ttl_ms(node.map)?;
     Ok(Rank {
-        partition: read_partition(node.map)?,
-        order_by: read_sort(node.map)?,
+        partition: read_partition(node.map, "partition")?,
+        order_by: read_sort(node.map, "orderBy")?,
         range: read_range(required(node.map, "rankRange")?)?,
         strategy: read_strategy(required(node.map, "rankStrategy")?)?,
         output_row_number: boolean(node.map, "outputRowNumber")?,
@@ -72,7 +72,7 @@ fn read_limit(node: &NodeJson<'_>, order_by: Vec<SortField>) -> Result<Rank, Rea
     if has("rankType") {
         row_number(node.map)?;
     }
-    if has("partition") && !read_partition(node.map)?.is_empty() {
+    if has("partition") && !read_partition(node.map, "partition")?.is_empty() {
         return Err(malformed("a limit has a partition"));
     }
     if has("outputRowNumber") && boolean(node.map, "outputRowNumber")? {
@@ -98,19 +98,22 @@ fn read_limit(node: &NodeJson<'_>, order_by: Vec<SortField>) -> Result<Rank, Rea
     })
 }
 
-fn row_number(map: &Map<String, Value>) -> Result<(), Reason> {
+/// Errors unless the function is ROW_NUMBER.
+pub(super) fn row_number(map: &Map<String, Value>) -> Result<(), Reason> {
     match text(map, "rankType")? {
         "ROW_NUMBER" => Ok(()),
         other => Err(Reason::new(format!("Flink does not support {other} on a stream"))),
     }
 }
 
-fn read_partition(map: &Map<String, Value>) -> Result<Vec<usize>, Reason> {
-    indices(closed(required(map, "partition")?, "`partition`", &["fields"])?, "fields")
+/// The columns of a PartitionSpec.
+pub(super) fn read_partition(map: &Map<String, Value>, key: &str) -> Result<Vec<usize>, Reason> {
+    indices(closed(required(map, key)?, &format!("`{key}`"), &["fields"])?, "fields")
 }
 
-fn read_sort(map: &Map<String, Value>) -> Result<Vec<SortField>, Reason> {
-    let fields = array(closed(required(map, "orderBy")?, "`orderBy`", &["fields"])?, "fields")?;
+/// The columns of a SortSpec.
+pub(super) fn read_sort(map: &Map<String, Value>, key: &str) -> Result<Vec<SortField>, Reason> {
+    let fields = array(closed(required(map, key)?, &format!("`{key}`"), &["fields"])?, "fields")?;
     let field = |json: &Value| {
         let field = closed(json, "a sort field", &["index", "isAscending", "nullIsLast"])?;
         Ok(SortField {
@@ -122,7 +125,7 @@ fn read_sort(map: &Map<String, Value>) -> Result<Vec<SortField>, Reason> {
     fields.iter().map(field).collect()
 }
 
-fn read_range(json: &Value) -> Result<RankRange, Reason> {
+pub(super) fn read_range(json: &Value) -> Result<RankRange, Reason> {
     let range = closed(json, "`rankRange`", &["type", "start", "end", "endIndex"])?;
     match text(range, "type")? {
         "Constant" => {
