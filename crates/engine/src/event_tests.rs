@@ -8,7 +8,7 @@ use arrow::array::{ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::Int64Type;
 use serde_json::Value;
 use streamfusion_operators::bundle::{BundleMetrics, FlushReason};
-use streamfusion_operators::{MiniBatchAssigner, Operator, OperatorError};
+use streamfusion_operators::{DroppedRows, Mark, MiniBatchAssigner, Operator, OperatorError, WatermarkStatus};
 use streamfusion_plan::node;
 use streamfusion_plan::types::TimeDomain;
 use streamfusion_row::Batch;
@@ -80,6 +80,7 @@ fn drain(stage: &mut Stage) -> Vec<String> {
         out.push(match output {
             Output::Batch(batch) => format!("{:?}", values(&batch)),
             Output::Watermark(watermark) => format!("watermark {watermark}"),
+            Output::Status(status) => format!("{status:?}"),
         });
     }
     out
@@ -148,7 +149,8 @@ fn a_marker_by_processing_time_ends_the_bundles_behind_the_assigner_alone() {
     let operators = vec![bundles("a", &log), assigner(TimeDomain::Proctime), bundles("b", &log)];
     let mut stage = Stage::of_operators(operators, None).unwrap();
     assert_eq!(stage.timer(), Some(0));
-    assert!(!stage.processing_time(1_010).unwrap());
+    stage.processing_time(1_010).unwrap();
+    assert!(drain(&mut stage).is_empty(), "the first time sets the timer");
     assert_eq!(stage.timer(), Some(1_110));
     stage.push(0, batch(&[1])).unwrap();
     drain(&mut stage);
@@ -182,4 +184,113 @@ fn what_bundles_came_to_stands_among_the_counters_of_the_node() {
     let metrics: Value = serde_json::from_str(&stage.metrics()).unwrap();
     assert_eq!(metrics["nodes"][0].get("peakBundleRows"), None);
     assert_eq!(metrics["nodes"][1]["peakBundleRows"], 7);
+}
+
+/// Hands its rows out one by one, with a watermark behind each that ends in 0 and a status behind each that ends in 5.
+#[derive(Default)]
+struct Marks {
+    out: VecDeque<i64>,
+    mark: Option<Mark>,
+    progress: i64,
+    late: u64,
+}
+
+impl Operator for Marks {
+    fn push(&mut self, batch: Batch) -> Result<(), OperatorError> {
+        self.out.extend(values(&batch));
+        Ok(())
+    }
+
+    fn pull(&mut self) -> Result<Option<Batch>, OperatorError> {
+        if self.mark.is_some() {
+            return Ok(None);
+        }
+        Ok(self.out.pop_front().map(|value| {
+            self.mark = match value % 10 {
+                0 => Some(Mark::Watermark(value)),
+                5 => Some(Mark::Status(WatermarkStatus::Idle)),
+                _ => None,
+            };
+            self.progress = value;
+            batch(&[value])
+        }))
+    }
+
+    fn mark(&mut self) -> Option<Mark> {
+        self.mark.take()
+    }
+
+    fn status(&mut self, status: WatermarkStatus) -> Result<Option<WatermarkStatus>, OperatorError> {
+        self.late += 1;
+        Ok(Some(status))
+    }
+
+    fn progress(&self) -> Option<i64> {
+        Some(self.progress)
+    }
+
+    fn restore_progress(&mut self, watermark_ms: i64) {
+        self.progress = watermark_ms;
+    }
+
+    fn late_rows(&self) -> Option<u64> {
+        Some(self.late)
+    }
+
+    fn processing_time(&mut self, now_ms: i64) -> Result<Option<i64>, OperatorError> {
+        self.mark = (now_ms > 100).then_some(Mark::Status(WatermarkStatus::Active));
+        Ok(None)
+    }
+
+    fn timer(&self) -> Option<i64> {
+        Some(100)
+    }
+}
+
+#[test]
+fn a_mark_leaves_the_chain_in_front_of_the_rows_that_its_operator_hands_out_next() {
+    let log = Log::default();
+    let operators: Vec<Box<dyn Operator>> =
+        vec![Box::new(Marks::default()), bundles("a", &log), Box::new(Marks::default()), bundles("b", &log)];
+    let mut stage = Stage::of_operators(operators, None).unwrap();
+    stage.push(0, batch(&[1, 10, 2, 5, 3])).unwrap();
+    // the second operator with marks adds its own behind row 10
+    assert_eq!(drain(&mut stage), ["[1]", "[10]", "watermark 10", "watermark 10", "Idle"]);
+    assert!(log.lock().unwrap().iter().all(|entry| entry != "a hands out 2"), "a status ends no bundle");
+    stage.watermark(20).unwrap();
+    assert_eq!(drain(&mut stage), ["Idle", "[2]", "[5]", "[3]", "watermark 20"]);
+}
+
+#[test]
+fn a_status_goes_down_the_chain_and_past_open_bundles() {
+    let log = Log::default();
+    let mut stage = Stage::of_operators(vec![bundles("a", &log), Box::new(Marks::default())], None).unwrap();
+    stage.push(0, batch(&[1])).unwrap();
+    stage.status(WatermarkStatus::Active).unwrap();
+    assert_eq!(drain(&mut stage), ["Active"]);
+    assert_eq!(stage.dropped_rows(), DroppedRows { late: Some(1), ..DroppedRows::default() });
+    let metrics: Value = serde_json::from_str(&stage.metrics()).unwrap();
+    assert_eq!(metrics["nodes"][1]["lateRowsDropped"], 1);
+}
+
+#[test]
+fn what_a_timer_brings_is_to_be_pulled() {
+    let mut stage = Stage::of_operators(vec![Box::new(Marks::default())], None).unwrap();
+    assert!(!stage.processing_time(99).unwrap());
+    assert!(stage.processing_time(101).unwrap());
+    assert_eq!(drain(&mut stage), ["Active"]);
+}
+
+#[test]
+fn the_progress_of_a_stage_is_that_of_the_operator_that_has_come_least_far() {
+    let log = Log::default();
+    let operators: Vec<Box<dyn Operator>> =
+        vec![Box::new(Marks::default()), bundles("a", &log), Box::new(Marks::default())];
+    let mut stage = Stage::of_operators(operators, None).unwrap();
+    stage.restore_progress(7).unwrap();
+    assert_eq!(stage.progress(), Some(7));
+    stage.push(0, batch(&[8])).unwrap();
+    drain(&mut stage);
+    assert_eq!(stage.progress(), Some(7));
+    assert_eq!(Stage::of_operators(vec![bundles("a", &log)], None).unwrap().progress(), None);
 }

@@ -10,6 +10,7 @@ pub mod capabilities;
 pub mod error;
 #[cfg(test)]
 mod event_tests;
+mod events;
 mod exchange;
 pub mod input;
 mod link;
@@ -24,6 +25,7 @@ pub use input::{InputError, InputParameters, Receiver, Sender, ShuffleParameters
 pub use stage::{HostFactory, Output, Stage, open_entry};
 pub use state::{EncodedGroup, StageMemory, StageSnapshot, StateParameters};
 pub use streamfusion_operators::bundle::FlushReason;
+pub use streamfusion_operators::{DroppedRows, WatermarkStatus};
 
 use streamfusion_plan::{Graph, plan_job};
 

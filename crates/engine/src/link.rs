@@ -1,11 +1,9 @@
 //! An operator in its place in a stage, and chains of them.
 
 use std::any::Any;
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use streamfusion_operators::bundle::FlushReason;
-use streamfusion_operators::{Operator, OperatorError};
+use streamfusion_operators::{Mark, Operator, OperatorError};
 use streamfusion_row::Batch;
 
 use crate::error::{EngineError, NodeName};
@@ -50,98 +48,36 @@ impl Link {
     }
 }
 
-/// The next batch out of link `last`, which is fed from the links before it as needed.
-pub(crate) fn pull_from(links: &mut [Link], last: usize) -> Result<Option<Batch>, EngineError> {
+/// What came out of a chain.
+pub(crate) enum Pulled {
+    Batch(Batch),
+    /// It goes on from behind the link of this position, before anything else is pulled from it.
+    Mark(usize, Mark),
+    Nothing,
+}
+
+/// The next thing out of link `last`, which is fed from the links before it, down to link `first`, as needed.
+pub(crate) fn pull_from(links: &mut [Link], first: usize, last: usize) -> Result<Pulled, EngineError> {
+    if last < first {
+        return Ok(Pulled::Nothing);
+    }
     loop {
-        let Some(link) = links.get_mut(last) else { return Ok(None) };
+        let Some(link) = links.get_mut(last) else { return Ok(Pulled::Nothing) };
         if let Some(batch) = link.pull()? {
-            return Ok(Some(batch));
+            return Ok(Pulled::Batch(batch));
         }
-        let Some(before) = last.checked_sub(1) else { return Ok(None) };
-        let Some(batch) = pull_from(links, before)? else { return Ok(None) };
-        if let Some(link) = links.get_mut(last) {
-            link.push(0, batch)?;
+        if let Some(mark) = link.run(|operator| Ok(operator.mark()))? {
+            return Ok(Pulled::Mark(last, mark));
         }
-    }
-}
-
-/// What goes down a chain between batches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Event {
-    /// A watermark; behind it is why bundles end.
-    Watermark(i64, FlushReason),
-    /// Bundles end.
-    Flush(FlushReason),
-    /// The input is over.
-    EndOfInput,
-}
-
-/// Events on their way down a chain, each behind the rows that came before it.
-///
-/// An event stands in front of a link until that link has ended its bundle and everything that came of it has left the chain.
-/// So output stays lazy: a bundle is handed out batch by batch while its event waits.
-#[derive(Debug, Default)]
-pub(crate) struct Events {
-    /// The first one is on its way; each with the link that it stands in front of.
-    waiting: VecDeque<(usize, Step, Event)>,
-}
-
-/// What the link that an event stands in front of is to do next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
-    Flush,
-    Take,
-}
-
-impl Events {
-    /// Lets `event` go down from link `link`, behind the events that are there already.
-    pub fn push(&mut self, link: usize, event: Event) {
-        self.waiting.push_back((link, Step::Flush, event));
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
-    /// Moves the first event one step on, when the chain has nothing left to hand out. A watermark that has gone through is
-    /// returned. There must be an event.
-    pub fn step(&mut self, links: &mut [Link]) -> Result<Option<i64>, EngineError> {
-        let Some((at, step, event)) = self.waiting.pop_front() else { return Ok(None) };
-        let Some(link) = links.get_mut(at) else {
-            return Ok(match event {
-                Event::Watermark(watermark, _) => Some(watermark),
-                Event::Flush(_) | Event::EndOfInput => None,
-            });
-        };
-        let reason = match event {
-            Event::Watermark(_, reason) | Event::Flush(reason) => reason,
-            Event::EndOfInput => FlushReason::EndOfInput,
-        };
-        if step == Step::Flush {
-            link.run(|operator| operator.flush(reason))?;
-            self.waiting.push_front((at, Step::Take, event));
-            return Ok(None);
-        }
-        let mut goes_on = Some(event);
-        let mut before = None;
-        match event {
-            Event::Watermark(watermark, reason) => {
-                let passed = link.run(|operator| operator.watermark(watermark))?;
-                goes_on = passed.map(|watermark| Event::Watermark(watermark, reason));
+        let Some(before) = last.checked_sub(1) else { return Ok(Pulled::Nothing) };
+        match pull_from(links, first, before)? {
+            Pulled::Batch(batch) => {
+                if let Some(link) = links.get_mut(last) {
+                    link.push(0, batch)?;
+                }
             }
-            Event::EndOfInput => {
-                let last = link.run(|operator| operator.finish())?;
-                before = last.map(|watermark| Event::Watermark(watermark, FlushReason::Watermark));
-            }
-            // of one of two inputs: behind the node that reads them, only a watermark of both counts
-            Event::Flush(FlushReason::Watermark) => goes_on = None,
-            Event::Flush(_) => {}
+            other => return Ok(other),
         }
-        // what the operator handed out for it leaves before the next link is asked
-        for event in goes_on.into_iter().chain(before) {
-            self.waiting.push_front((at + 1, Step::Flush, event));
-        }
-        Ok(None)
     }
 }
 

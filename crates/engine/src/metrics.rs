@@ -1,9 +1,12 @@
 //! What a stage counts, per node.
 
 use serde_json::{Value, json};
-use streamfusion_operators::bundle::BundleMetrics;
+use streamfusion_operators::Operator;
 
 use crate::error::NodeName;
+
+/// Names of [`DroppedRows::counts`](streamfusion_operators::DroppedRows::counts).
+const DROPPED: [&str; 4] = ["lateRowsDropped", "leftLateRowsDropped", "rightLateRowsDropped", "nullRowTimeRowsDropped"];
 
 /// Counters of one node since the stage was opened.
 #[derive(Debug, Clone, Default)]
@@ -25,8 +28,8 @@ impl NodeMetrics {
         self.rows_out += rows as u64;
     }
 
-    /// With what the bundles of the node came to, if it makes any.
-    pub(crate) fn to_json(&self, node: &NodeName, bundles: Option<&BundleMetrics>) -> Value {
+    /// With what the operator itself counts.
+    pub(crate) fn to_json(&self, node: &NodeName, operator: &dyn Operator) -> Value {
         let mut json = json!({
             "id": node.id,
             "batchesIn": self.batches_in,
@@ -34,8 +37,11 @@ impl NodeMetrics {
             "batchesOut": self.batches_out,
             "rowsOut": self.rows_out,
         });
-        if let (Some(bundles), Some(map)) = (bundles, json.as_object_mut()) {
-            map.extend(bundles.entries().map(|(name, count)| (name.to_owned(), count.into())));
+        if let Some(map) = json.as_object_mut() {
+            let bundles = operator.bundle_metrics().into_iter().flat_map(|bundles| bundles.entries());
+            map.extend(bundles.map(|(name, count)| (name.to_owned(), count.into())));
+            let dropped = DROPPED.into_iter().zip(operator.dropped_rows().counts());
+            map.extend(dropped.filter_map(|(name, count)| Some((name.to_owned(), count?.into()))));
         }
         json
     }

@@ -14,6 +14,7 @@ use streamfusion_expr::HostFunction;
 #[cfg(test)]
 use streamfusion_operators::Operator;
 use streamfusion_operators::bundle::FlushReason;
+use streamfusion_operators::{DroppedRows, WatermarkStatus};
 use streamfusion_plan::node::{Distribution, NodeKind};
 use streamfusion_plan::spec::{EntrySpec, SpecNode, StageSpec};
 use streamfusion_plan::types::LogicalType;
@@ -26,9 +27,10 @@ use streamfusion_state::KeyedState;
 use crate::build::{node_name, operator};
 use crate::capabilities::key_types;
 use crate::error::{EngineError, NodeName, unsupported};
+use crate::events::{Event, Events};
 use crate::exchange::{Edge, Exchange};
 use crate::input::{Input, InputError, ShuffleParameters};
-use crate::link::{Event, Events, Link, Panicking, catch, pull_from};
+use crate::link::{Link, Panicking, Pulled, catch, pull_from};
 use crate::state::{StageMemory, StageSnapshot, StageState, StateParameters};
 
 /// Makes the function behind the host of this number, which reads these columns of its node's input.
@@ -41,6 +43,8 @@ pub enum Output {
     Batch(Batch),
     /// A watermark in milliseconds, behind the batches that came before.
     Watermark(i64),
+    /// A status of watermarks, in the same way.
+    Status(WatermarkStatus),
 }
 
 impl Output {
@@ -48,7 +52,7 @@ impl Output {
     pub fn into_batch(self) -> Option<Batch> {
         match self {
             Self::Batch(batch) => Some(batch),
-            Self::Watermark(_) => None,
+            Self::Watermark(_) | Self::Status(_) => None,
         }
     }
 }
@@ -203,6 +207,11 @@ impl Stage {
         self.event(Event::Watermark(watermark_ms, FlushReason::Watermark))
     }
 
+    /// Takes a status of watermarks, behind the rows that wait for more; what becomes of it is to be pulled.
+    pub fn status(&mut self, status: WatermarkStatus) -> Result<(), EngineError> {
+        self.event(Event::Status(status))
+    }
+
     fn event(&mut self, event: Event) -> Result<(), EngineError> {
         self.events.push(0, event);
         self.flush()
@@ -213,9 +222,20 @@ impl Stage {
         self.links.iter().filter_map(|link| link.operator.timer()).min()
     }
 
-    /// Tells the processing time: before a batch is pushed, and when a [timer](Stage::timer) is due. Whether there is
+    /// Tells the job's `pipeline.auto-watermark-interval`, before the first batch.
+    pub fn auto_watermark_interval(&mut self, interval_ms: i64) {
+        self.links.iter_mut().for_each(|link| link.operator.auto_watermark_interval(interval_ms));
+    }
+
+    /// Tells how long the task has worked or waited for input, in front of [`Stage::processing_time`].
+    pub fn input_activity_time(&mut self, relative_ms: i64) {
+        self.links.iter_mut().for_each(|link| link.operator.input_activity_time(relative_ms));
+    }
+
+    /// Tells the processing time: before a batch is pushed, and when a [timer](Stage::timer) is due. Whether there may be
     /// something to pull, which must be done before a batch is pushed.
     pub fn processing_time(&mut self, now_ms: i64) -> Result<bool, EngineError> {
+        let due = self.timer().is_some_and(|timer| timer <= now_ms);
         self.guarded(|stage| {
             for (place, link) in stage.links.iter_mut().enumerate() {
                 if let Some(watermark) = link.run(|operator| operator.processing_time(now_ms))? {
@@ -228,7 +248,7 @@ impl Stage {
         if marked {
             self.flush()?;
         }
-        Ok(marked)
+        Ok(due || marked)
     }
 
     /// Rows of the inputs that wait for more, until [`Stage::flush`].
@@ -304,6 +324,29 @@ impl Stage {
         })
     }
 
+    /// How far event time had come for the operator that remembers it across a restore, if there is one. To be called when everything
+    /// has been pulled.
+    pub fn progress(&self) -> Option<i64> {
+        self.links.iter().filter_map(|link| link.operator.progress()).min()
+    }
+
+    /// Takes the progress out of a checkpoint, before the first batch.
+    pub fn restore_progress(&mut self, watermark_ms: i64) -> Result<(), EngineError> {
+        self.guarded(|stage| {
+            stage.links.iter_mut().try_for_each(|link| {
+                link.run(|operator| {
+                    operator.restore_progress(watermark_ms);
+                    Ok(())
+                })
+            })
+        })
+    }
+
+    /// Rows that its operators dropped, per reason.
+    pub fn dropped_rows(&self) -> DroppedRows {
+        self.links.iter().fold(DroppedRows::default(), |sum, link| sum.and(link.operator.dropped_rows()))
+    }
+
     /// What the keyed state and open bundles take, with what lies in front of the first operator. To be called when everything
     /// has been pulled.
     pub fn memory(&mut self) -> Result<StageMemory, EngineError> {
@@ -348,22 +391,30 @@ impl Stage {
             if let Some(batch) = self.ready.pop_front() {
                 return Ok(Some(Output::Batch(batch)));
             }
-            let next = match self.links.len() {
-                0 => self.passed.pop_front(),
-                count => pull_from(&mut self.links, count - 1)?,
+            let behind = self.events.behind();
+            let pulled = match self.links.len() {
+                0 => self.passed.pop_front().map_or(Pulled::Nothing, Pulled::Batch),
+                count => pull_from(&mut self.links, behind, count - 1)?,
             };
-            let Some(batch) = next else {
-                // the batches in front of the stage came before the events
-                if self.feed()? {
+            let batch = match pulled {
+                Pulled::Batch(batch) => batch,
+                Pulled::Mark(place, mark) => {
+                    self.events.mark(place + 1, mark);
                     continue;
                 }
-                if self.events.is_empty() {
-                    return Ok(None);
+                Pulled::Nothing => {
+                    // the batches in front of the stage came before the events, but for those that the stage itself sends
+                    if behind == 0 && self.feed()? {
+                        continue;
+                    }
+                    if self.events.is_empty() {
+                        return Ok(None);
+                    }
+                    if let Some(output) = self.events.step(&mut self.links)? {
+                        return Ok(Some(output));
+                    }
+                    continue;
                 }
-                if let Some(watermark) = self.events.step(&mut self.links)? {
-                    return Ok(Some(Output::Watermark(watermark)));
-                }
-                continue;
             };
             match &mut self.exchange {
                 None => return Ok(Some(Output::Batch(batch))),
@@ -375,7 +426,7 @@ impl Stage {
     /// Counters per node, as JSON.
     pub fn metrics(&self) -> String {
         let nodes: Vec<_> =
-            self.links.iter().map(|link| link.metrics.to_json(&link.node, link.operator.bundle_metrics())).collect();
+            self.links.iter().map(|link| link.metrics.to_json(&link.node, link.operator.as_ref())).collect();
         json!({ "nodes": nodes }).to_string()
     }
 

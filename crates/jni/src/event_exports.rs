@@ -1,15 +1,18 @@
-//! Native methods for what stands between batches: ends of bundles, watermarks, the clock.
+//! Native methods for what stands between batches: ends of bundles, watermarks, the clock, how far event time has come.
 
 use jni::EnvUnowned;
-use jni::objects::JClass;
+use jni::objects::{JClass, JLongArray};
 use jni::sys::{jboolean, jint, jlong};
-use streamfusion_engine::FlushReason;
+use streamfusion_engine::{FlushReason, WatermarkStatus};
 
 use crate::guard::{NativeError, guard};
 use crate::objects::{with_open_stage, with_stage};
 
 /// What `stageTimer` returns when there is no timer.
 const NO_TIMER: jlong = jlong::MIN;
+
+/// What `stageProgress` returns when no operator remembers any.
+const NO_PROGRESS: jlong = jlong::MAX;
 
 /// `void stageFlushBundles(long stage, int reason)`
 #[unsafe(no_mangle)]
@@ -56,15 +59,86 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stagePu
     })
 }
 
-/// `boolean stageTime(long stage, long nowMs)`: whether there is something to pull.
+/// `void stageStatus(long stage, boolean idle)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageStatus<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    stage: jlong,
+    idle: jboolean,
+) {
+    let status = if idle { WatermarkStatus::Idle } else { WatermarkStatus::Active };
+    guard(env, |_| with_stage(stage, |stage| Ok(stage.status(status)?)));
+}
+
+/// `void stageAutoWatermarkInterval(long stage, long intervalMs)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageAutoWatermarkInterval<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    stage: jlong,
+    interval_ms: jlong,
+) {
+    guard(env, |_| {
+        with_stage(stage, |stage| {
+            stage.auto_watermark_interval(interval_ms);
+            Ok(())
+        })
+    });
+}
+
+/// `long stageProgress(long stage)`: how far event time has come, or the largest long where no operator remembers that.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageProgress<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    stage: jlong,
+) -> jlong {
+    guard(env, |_| with_stage(stage, |stage| Ok(stage.progress().unwrap_or(NO_PROGRESS))))
+}
+
+/// `void stageRestoreProgress(long stage, long watermarkMs)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageRestoreProgress<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    stage: jlong,
+    watermark_ms: jlong,
+) {
+    guard(env, |_| with_stage(stage, |stage| Ok(stage.restore_progress(watermark_ms)?)));
+}
+
+/// `long[] stageDroppedRows(long stage)`: per reason, in the order of `DroppedRows`; -1 where none are dropped for that reason.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageDroppedRows<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    stage: jlong,
+) -> JLongArray<'a> {
+    guard(env, |env| {
+        let dropped = with_stage(stage, |stage| Ok(stage.dropped_rows()))?;
+        let counts = dropped.counts().map(|count| count.map_or(-1, |count| i64::try_from(count).unwrap_or(i64::MAX)));
+        let array = env.new_long_array(counts.len())?;
+        array.set_region(env, 0, &counts)?;
+        Ok(array)
+    })
+}
+
+/// `boolean stageTime(long stage, long nowMs, long activityMs)`: whether there may be something to pull.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageTime<'a>(
     env: EnvUnowned<'a>,
     _: JClass<'a>,
     stage: jlong,
     now_ms: jlong,
+    activity_ms: jlong,
 ) -> jboolean {
-    guard(env, |_| with_stage(stage, |stage| Ok(jboolean::from(stage.processing_time(now_ms)?))))
+    guard(env, |_| {
+        with_stage(stage, |stage| {
+            stage.input_activity_time(activity_ms);
+            Ok(jboolean::from(stage.processing_time(now_ms)?))
+        })
+    })
 }
 
 /// `long stageTimer(long stage)`: when `stageTime` is to be called, or the least long.

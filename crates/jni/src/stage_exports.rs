@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jni::EnvUnowned;
 use jni::objects::{JByteArray, JClass, JObject, JString};
 use jni::sys::{jint, jlong};
-use streamfusion_engine::{Edge, Output, Stage, StateParameters};
+use streamfusion_engine::{Edge, Output, Stage, StateParameters, WatermarkStatus};
 use streamfusion_expr::host::HostFunction;
 
 use crate::guard::{NativeError, guard};
@@ -48,6 +48,12 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageOp
 /// What `stagePull` returns in the place of a batch when a watermark comes next. No handle is negative.
 const WATERMARK: jlong = -1;
 
+/// What it returns when watermarks become idle there.
+const IDLE: jlong = -2;
+
+/// What it returns when watermarks become active there.
+const ACTIVE: jlong = -3;
+
 /// `void stagePush(long stage, int input, long batch)`: the batch is moved, also when the call fails.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stagePush<'a>(
@@ -84,7 +90,7 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stagePu
     });
 }
 
-/// `long stagePull(long stage)`: a batch that the caller owns, -1 for a watermark, or 0.
+/// `long stagePull(long stage)`: a batch that the caller owns, -1 for a watermark, -2 or -3 for their status, or 0.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stagePull<'a>(
     env: EnvUnowned<'a>,
@@ -100,6 +106,8 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stagePu
                     open.pulled_watermark = Some(watermark_ms);
                     WATERMARK
                 }
+                Some(Output::Status(WatermarkStatus::Idle)) => IDLE,
+                Some(Output::Status(WatermarkStatus::Active)) => ACTIVE,
             })
         })
     })

@@ -12,11 +12,13 @@ pub mod changelog_normalize;
 pub mod deduplicate;
 mod definition;
 pub mod drop_update_before;
+mod dropped;
 pub mod error;
 pub mod expand;
 pub mod group_agg;
 pub mod join;
 mod keys;
+mod mark;
 mod mini_batch_assigner;
 pub mod rank;
 mod row_per_key;
@@ -25,10 +27,12 @@ pub use calc::Calc;
 pub use changelog_normalize::ChangelogNormalize;
 pub use deduplicate::Deduplicate;
 pub use drop_update_before::DropUpdateBefore;
+pub use dropped::DroppedRows;
 pub use error::OperatorError;
 pub use expand::Expand;
 pub use group_agg::{GlobalGroupAgg, GroupAgg, LocalGroupAgg};
 pub use join::Join;
+pub use mark::{Mark, WatermarkStatus};
 pub use mini_batch_assigner::MiniBatchAssigner;
 
 use streamfusion_row::Batch;
@@ -60,6 +64,12 @@ pub trait Operator: Send {
     /// The next output batch with at least one row, or `None` when the pushed batch has been answered completely.
     fn pull(&mut self) -> Result<Option<Batch>, OperatorError>;
 
+    /// What goes on behind the batches that were pulled and in front of those that are pulled next. Asked for whenever there is nothing
+    /// left to pull; behind a mark there may be again.
+    fn mark(&mut self) -> Option<Mark> {
+        None
+    }
+
     /// Ends the open bundle, if there is one; what comes of it is pulled next. Called in front of a watermark of either input, of a
     /// checkpoint barrier, and at the end of the input.
     fn flush(&mut self, reason: FlushReason) -> Result<(), OperatorError> {
@@ -73,13 +83,33 @@ pub trait Operator: Send {
         Ok(Some(watermark_ms))
     }
 
+    /// Takes the status of the watermarks that come in and says which one goes on. Unlike a watermark it ends no bundle.
+    fn status(&mut self, status: WatermarkStatus) -> Result<Option<WatermarkStatus>, OperatorError> {
+        Ok(Some(status))
+    }
+
     /// When, in processing time, [`Operator::processing_time`] is to be called. Asked for after each call.
+    ///
+    /// An operator that has none before its first batch is never told the time. One that wants to be told it, but waits for
+    /// nothing, says `i64::MAX`. Rows may be told the time of the first one of their batch, but no timer lies between them: an operator for
+    /// which a moment makes a difference to rows has a timer there.
     fn timer(&self) -> Option<i64> {
         None
     }
 
+    /// Tells how long its task has worked or waited for input, in milliseconds from any moment on: a clock that stands still under back
+    /// pressure. Told before [`Operator::processing_time`].
+    fn input_activity_time(&mut self, relative_ms: i64) {
+        let _ = relative_ms;
+    }
+
+    /// Tells the job's `pipeline.auto-watermark-interval`, before the first batch.
+    fn auto_watermark_interval(&mut self, interval_ms: i64) {
+        let _ = interval_ms;
+    }
+
     /// Tells the processing time: before a batch is pushed, and when a [timer](Operator::timer) is due. A watermark that is
-    /// returned goes on at once.
+    /// returned goes on at once; rows and marks are pulled next.
     fn processing_time(&mut self, now_ms: i64) -> Result<Option<i64>, OperatorError> {
         let _ = now_ms;
         Ok(None)
@@ -91,7 +121,7 @@ pub trait Operator: Send {
     }
 
     /// How far event time had come for this operator, where a checkpoint has to keep that: a row is late after a restore if it was
-    /// before. Asked for between batches only.
+    /// before. Asked for between batches only; an operator that has some has it from the beginning, when it is `i64::MIN`.
     fn progress(&self) -> Option<i64> {
         None
     }
@@ -104,6 +134,11 @@ pub trait Operator: Send {
     /// Rows that were dropped because they came too late, so far, if this operator drops such rows.
     fn late_rows(&self) -> Option<u64> {
         None
+    }
+
+    /// What it dropped so far, per reason.
+    fn dropped_rows(&self) -> DroppedRows {
+        DroppedRows { late: self.late_rows(), ..DroppedRows::default() }
     }
 
     /// The keyed state of this operator, if it keeps some. Asked for between batches only.

@@ -14,6 +14,7 @@ import org.apache.flink.streaming.api.operators.OperatorSnapshotFutures;
 import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
 import org.apache.flink.streaming.api.watermark.Watermark;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+import org.apache.flink.streaming.runtime.watermarkstatus.WatermarkStatus;
 import org.apache.flink.table.data.RowData;
 import org.apache.flink.util.ExceptionUtils;
 import org.apache.flink.util.IOUtils;
@@ -58,6 +59,9 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
     /** The keyed state, or null if the stage keeps none. */
     private transient NativeState state;
 
+    /** Null if the stage does not remember how far event time has come. */
+    private transient StageProgress progress;
+
     private transient boolean restored;
 
     private transient StageShuffle shuffle;
@@ -82,6 +86,9 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
     private transient Counter batchesOut;
     private transient Counter rowsOut;
     private transient StageMetrics stageMetrics;
+
+    /** Null if the stage drops no rows. */
+    private transient DroppedRows dropped;
 
     AbstractStageOperator(StreamOperatorParameters<Object> parameters, StageConfig config, String operatorUid) {
         super(parameters);
@@ -135,6 +142,15 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
                 state.restore();
             }
         }
+        Native.stageAutoWatermarkInterval(stage, getExecutionConfig().getAutoWatermarkInterval());
+        dropped = DroppedRows.of(stage, group, getProcessingTimeService());
+        progress = StageProgress.of(stage, getOperatorStateBackend());
+        if (progress != null && restored) {
+            progress.restore();
+            if (dropped != null) {
+                dropped.watermark(Native.stageProgress(stage));
+            }
+        }
         if (shuffle.open(stage)) {
             // what was restored is ready, but nothing may be emitted here yet
             rowsWait = true;
@@ -151,7 +167,15 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
                 inputs[number].open(entry);
             }
         }
-        clock = StageClock.start(stage, getProcessingTimeService(), this::onClock);
+        clock =
+                StageClock.start(
+                        stage,
+                        getProcessingTimeService(),
+                        getContainingTask().getEnvironment().getMetricGroup().getIOMetricGroup(),
+                        this::onClock);
+        if (clock != null) {
+            opened.push(clock);
+        }
     }
 
     private RowEntry openEntry(int number, StageConfig.Input input) {
@@ -221,6 +245,9 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
     public void snapshotState(StateSnapshotContext context) throws Exception {
         super.snapshotState(context);
         shuffle.snapshot(stage, context, rawKeyedState());
+        if (progress != null) {
+            progress.snapshot();
+        }
     }
 
     @Override
@@ -387,7 +414,13 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
 
     /** What the stage says to the time leaves before the rows that come now. */
     private void tellTime() throws Exception {
-        if (clock != null && clock.tell()) {
+        if (clock == null) {
+            return;
+        }
+        if (rowsWait && clock.isDue()) {
+            flush(); // these rows came before
+        }
+        if (clock.tell()) {
             pull();
         }
     }
@@ -432,9 +465,23 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
     @Override
     public void processWatermark(Watermark watermark) throws Exception {
         flush();
+        if (dropped != null) {
+            dropped.watermark(watermark.getTimestamp());
+        }
         failingForGood(
                 () -> {
                     Native.stageWatermark(stage, watermark.getTimestamp());
+                    pull();
+                });
+    }
+
+    /** Sends the status of all inputs through the stage, which decides whether it is emitted. It ends no bundles. */
+    @Override
+    public void processWatermarkStatus(WatermarkStatus status) throws Exception {
+        flush();
+        failingForGood(
+                () -> {
+                    Native.stageStatus(stage, status.isIdle());
                     pull();
                 });
     }
@@ -445,9 +492,16 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
         for (long next = Native.stagePull(stage); next != 0; next = Native.stagePull(stage)) {
             if (next == Native.WATERMARK) {
                 super.processWatermark(new Watermark(Native.stagePulledWatermark(stage)));
+            } else if (next == Native.IDLE) {
+                super.processWatermarkStatus(WatermarkStatus.IDLE);
+            } else if (next == Native.ACTIVE) {
+                super.processWatermarkStatus(WatermarkStatus.ACTIVE);
             } else {
                 emitAndRelease(next);
             }
+        }
+        if (dropped != null) {
+            dropped.update();
         }
         if (state != null) {
             state.accountForMemory();

@@ -51,7 +51,13 @@ public final class Native {
     /** What {@link #stagePull} returns when a watermark comes next. */
     static final long WATERMARK = -1;
 
-    /** The next output batch, owned by the caller, or {@link #WATERMARK}, or 0 if there is nothing left. */
+    /** What {@link #stagePull} returns when watermarks become idle next. */
+    static final long IDLE = -2;
+
+    /** What {@link #stagePull} returns when watermarks become active next. */
+    static final long ACTIVE = -3;
+
+    /** The next output batch, owned by the caller, or {@link #WATERMARK} or a status of them, or 0 if there is nothing left. */
     static native long stagePull(long stage);
 
     /** The watermark that was pulled; can be asked for once. */
@@ -82,11 +88,35 @@ public final class Native {
     /** Lets the rows go that wait for more, ends bundles and takes the watermark; what comes of it is to be pulled. */
     static native void stageWatermark(long stage, long watermarkMs);
 
-    /** Tells the processing time. Returns whether something is to be pulled. */
-    static native boolean stageTime(long stage, long nowMs);
+    /** Lets the rows go that wait for more and takes the status of watermarks; what comes of it is to be pulled. */
+    static native void stageStatus(long stage, boolean idle);
+
+    /** Says before the first batch what {@code pipeline.auto-watermark-interval} is. */
+    static native void stageAutoWatermarkInterval(long stage, long intervalMs);
+
+    /**
+     * Tells the processing time, and how long the task has worked or waited for input. Returns whether there may be something to
+     * pull.
+     */
+    static native boolean stageTime(long stage, long nowMs, long activityMs);
 
     /** When {@link #stageTime} is to be called, or {@link #NO_TIMER}: a stage that has none when it is opened never has one. */
     static native long stageTimer(long stage);
+
+    /** What {@link #stageProgress} returns when the stage is opened and no operator of it remembers how far event time has come. */
+    static final long NO_PROGRESS = Long.MAX_VALUE;
+
+    /** How far event time has come. Between batches only. */
+    static native long stageProgress(long stage);
+
+    /** Takes over the progress of a snapshot, before the first batch. */
+    static native void stageRestoreProgress(long stage, long watermarkMs);
+
+    /**
+     * Rows that were dropped so far: late ones, late ones of the left and of the right input, and those without a row time; -1 where
+     * no operator drops rows for that reason.
+     */
+    static native long[] stageDroppedRows(long stage);
 
     // ---------------------------------------------------------------------------------------- in front of a stage
 
