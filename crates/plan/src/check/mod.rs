@@ -41,6 +41,14 @@ pub fn check_node(node: &Node, inputs: &[&LogicalType]) -> Result<(), Reason> {
             [left, right] => join::join(join, left, right, output),
             _ => Err(malformed("a join has not two inputs")),
         },
+        NodeKind::IntervalJoin(join) => match inputs {
+            [left, right] => join::interval_join(join, left, right, output),
+            _ => Err(malformed("a join has not two inputs")),
+        },
+        NodeKind::TemporalJoin(join) => match inputs {
+            [left, right] => join::temporal_join(join, left, right, output),
+            _ => Err(malformed("a join has not two inputs")),
+        },
         NodeKind::Exchange(Distribution::Hash(keys)) if !exist(keys, input.fields()) => {
             Err(malformed("a key column of the exchange does not exist"))
         }

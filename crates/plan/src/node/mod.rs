@@ -9,12 +9,14 @@ mod deduplicate;
 mod join;
 mod mini_batch;
 mod rank;
+mod timed_join;
 
 pub use aggregate::{AggCall, GlobalGroupAggregate, GroupAggregate, IncrementalGroupAggregate, LocalGroupAggregate};
 pub use deduplicate::{ChangelogNormalize, Deduplicate, KeepRow};
 pub use join::{InputSide, InputSideKey, Join, JoinType};
 pub use mini_batch::MiniBatchAssigner;
 pub use rank::{Rank, RankRange, RankStrategy, SortField};
+pub use timed_join::{IntervalJoin, JoinSpec, RowTimes, TemporalJoin, WindowBounds};
 
 use crate::reason::Reason;
 use crate::rex::Rex;
@@ -75,6 +77,10 @@ pub enum NodeKind {
     Limit(Rank),
     /// Join of two streams without a window.
     Join(Join),
+    /// Join of two streams whose times must be near each other.
+    IntervalJoin(IntervalJoin),
+    /// Join with the version of a table that is valid at the time of a row.
+    TemporalJoin(TemporalJoin),
     /// Stays on Flink, for this reason.
     Stock(Reason),
 }
@@ -82,7 +88,7 @@ pub enum NodeKind {
 impl NodeKind {
     /// Whether it reads two inputs that it tells apart.
     pub fn has_two_inputs(&self) -> bool {
-        matches!(self, Self::Join(_))
+        matches!(self, Self::Join(_) | Self::IntervalJoin(_) | Self::TemporalJoin(_))
     }
 }
 

@@ -113,7 +113,9 @@ fn demand(graph: &Graph, decisions: &Decisions, live: &Live, reader: usize, inpu
         | NodeKind::Rank(_)
         | NodeKind::SortLimit(_)
         | NodeKind::Limit(_)
-        | NodeKind::Join(_) => everything(input),
+        | NodeKind::Join(_)
+        | NodeKind::IntervalJoin(_)
+        | NodeKind::TemporalJoin(_) => everything(input),
         NodeKind::Stock(_) => everything(input),
     };
     let mut reads = Reads { fields: input.fields(), demand: &mut demand, hosts: &native.hosts };

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Inputs, NodeJson, NodeType};
-use crate::node::{InputSide, Join, JoinType, NodeKind};
+use crate::node::{InputSide, Join, JoinSpec, JoinType, NodeKind};
 use crate::reader::json::{array, as_indices, closed, indices, malformed, optional, required, text};
 use crate::reader::rex::read_rex;
 use crate::reason::Reason;
@@ -36,20 +36,7 @@ fn read_join(node: &NodeJson<'_>) -> Result<Join, Reason> {
     })
 }
 
-/// What all joins of two streams say of themselves.
-///
-/// Follows: JoinSpec, Flink 2.2.
-pub(super) struct JoinSpec {
-    pub(super) join_type: JoinType,
-    pub(super) left_keys: Vec<usize>,
-    /// As many as of the left input.
-    pub(super) right_keys: Vec<usize>,
-    /// Per pair of key columns whether NULL matches nothing.
-    pub(super) filter_nulls: Vec<bool>,
-    /// `None` if it is always TRUE.
-    pub(super) condition: Option<Rex>,
-}
-
+/// The `joinSpec` of a node. A condition that is always TRUE is none.
 pub(super) fn read_join_spec(json: &Value) -> Result<JoinSpec, Reason> {
     let keys = ["joinType", "leftKeys", "rightKeys", "filterNulls", "nonEquiCondition"];
     let spec = closed(json, "`joinSpec`", &keys)?;

@@ -14,6 +14,7 @@ mod rank;
 #[cfg(test)]
 #[expect(clippy::panic, reason = "a test fails by panicking")]
 mod tests;
+mod timed_join;
 
 use serde_json::{Map, Value};
 
@@ -52,7 +53,7 @@ struct NodeJson<'a> {
     options: Options<'a>,
 }
 
-const TYPES: [NodeType; 16] = [
+const TYPES: [NodeType; 18] = [
     calc::CALC,
     calc::EXPAND,
     NodeType {
@@ -81,6 +82,8 @@ const TYPES: [NodeType; 16] = [
     rank::SORT_LIMIT,
     rank::LIMIT,
     join::JOIN,
+    timed_join::INTERVAL_JOIN,
+    timed_join::TEMPORAL_JOIN,
 ];
 
 /// Reads one node. `inputs` are the ids of its input nodes, `config` the session's options, which stand behind the

@@ -54,6 +54,12 @@ impl<'a> Options<'a> {
         text.parse().map_err(|_| malformed(format_args!("`{key}` is not a number")))
     }
 
+    /// An option that is a duration, in whole milliseconds.
+    pub(super) fn duration_ms(&self, key: &str, default: i64) -> Result<i64, Reason> {
+        let Some(text) = self.get(key) else { return Ok(default) };
+        duration_ms(text).ok_or_else(|| malformed(format_args!("`{key}` is not a duration")))
+    }
+
     /// Rows per bundle, at least 1; `None` where mini-batch is off.
     pub(super) fn mini_batch(&self) -> Result<Option<u64>, Reason> {
         self.flag(MINI_BATCH_ENABLED, false)?.then(|| self.mini_batch_size()).transpose()

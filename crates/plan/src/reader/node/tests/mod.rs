@@ -4,6 +4,7 @@ mod aggregate;
 mod deduplicate;
 mod join;
 mod rank;
+mod timed_join;
 
 use std::collections::BTreeMap;
 
@@ -93,20 +94,22 @@ fn the_nodes_of_flinks_plans_are_typed_and_fit_their_inputs() -> TestResult {
         }
     }
     let expected = [
-        ("Calc", 43),
+        ("Calc", 53),
         ("ChangelogNormalize", 5),
         ("Deduplicate", 3),
-        ("Exchange", 42),
+        ("Exchange", 48),
         ("Expand", 1),
         ("GlobalGroupAggregate", 6),
         ("GroupAggregate", 6),
         ("IncrementalGroupAggregate", 1),
+        ("IntervalJoin", 2),
         ("Join", 6),
         ("Limit", 1),
         ("LocalGroupAggregate", 6),
         ("MiniBatchAssigner", 10),
         ("Rank", 5),
         ("SortLimit", 1),
+        ("TemporalJoin", 1),
     ];
     assert_eq!(typed, expected.map(|(name, count)| (name.to_owned(), count)).into());
     Ok(())
