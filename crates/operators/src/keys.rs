@@ -8,7 +8,7 @@ use streamfusion_plan::types::LogicalType;
 use streamfusion_row::Batch;
 use streamfusion_row::binary::{KeyEncoder, KeyRows};
 use streamfusion_state::table::fixed_key_bits;
-use streamfusion_state::{BatchKeys, KeyLayout, KeyedTable, Touched};
+use streamfusion_state::{BatchKeys, KeyLayout, KeyedTable, SlotKeys, Touched};
 
 use crate::OperatorError;
 use crate::definition::describe_all;
@@ -120,6 +120,28 @@ impl Keys {
     ) -> Result<(), OperatorError> {
         let keys = self.encode(columns, num_rows)?;
         Ok(table.load_more(keys, touched)?)
+    }
+
+    /// [`Keys::load`] for a table with namespaces: `namespaces` has that of each row.
+    pub(crate) fn load_in(
+        &mut self,
+        columns: &[ArrayRef],
+        namespaces: &[i64],
+        table: &mut KeyedTable,
+        touched: &mut Touched,
+    ) -> Result<(), OperatorError> {
+        let keys = self.encode(columns, namespaces.len())?;
+        Ok(table.load_in(keys, namespaces, touched)?)
+    }
+
+    /// The key columns of slots in use.
+    pub(crate) fn of_slots(&self, table: &KeyedTable, slots: &[u32]) -> Result<Vec<ArrayRef>, OperatorError> {
+        match (table.slot_keys(slots)?, &self.form) {
+            (SlotKeys::Single(_), Form::Global) => Ok(Vec::new()),
+            (SlotKeys::Fixed(column), Form::Fixed { .. }) => Ok(vec![column]),
+            (SlotKeys::Bytes(rows), Form::Bytes { encoder, .. }) => Ok(encoder.decode(&rows)?),
+            _ => Err(OperatorError::Internal("keys that are not those of the table".to_owned())),
+        }
     }
 
     /// The keys of the rows as tables take them. `columns` are the key columns.

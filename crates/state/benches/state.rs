@@ -160,7 +160,7 @@ fn snapshot_text_keys(criterion: &mut Criterion) {
                 let mut key = [0; 100];
                 for number in 0..keys {
                     key[..4].copy_from_slice(&number.to_le_bytes());
-                    index.find_or_add(&mut slots, &key, number.wrapping_mul(0x9E37_79B9)).unwrap();
+                    index.find_or_add(&mut slots, &key, number.wrapping_mul(0x9E37_79B9), ()).unwrap();
                 }
                 index
             });

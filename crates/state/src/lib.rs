@@ -30,7 +30,7 @@ pub use map::{MapCodec, MapEntry, MapHash, MapTable};
 pub use paged::Value;
 pub use rows::{Identity, PackedRows, RowEntries, RowEntriesId, RowLayout, Rows, RowsId};
 pub use slots::Slots;
-pub use table::{BatchKeys, KeyLayout, KeyedTable, TablePair, Touched};
+pub use table::{BatchKeys, KeyLayout, KeyedTable, SlotKeys, TablePair, Touched};
 pub use ttl::StateTtl;
 
 /// State that cannot take what it is given.

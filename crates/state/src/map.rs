@@ -253,7 +253,7 @@ mod tests {
             let mut table: MapTable<u64, i64, Colliding> = MapTable::new(KeyGroups::all(2), (0, 0), 0);
             let mut model: BTreeMap<(u32, u64), i64> = BTreeMap::new();
             for (key, entry, step) in steps {
-                let slot = keys.find_or_add(&mut slots, key).map_err(fail)?.slot;
+                let slot = keys.find_or_add(&mut slots, key, ()).map_err(fail)?.slot;
                 let found = table.find_or_add(&slots, slot, Colliding::hash(&entry), |k| *k == entry, || entry);
                 let position = found.map_err(fail)?;
                 *table.value_mut(position) += 1;

@@ -48,7 +48,7 @@ impl Layout {
 #[derive(Debug, Clone)]
 pub(super) struct KeyField {
     pub(super) layout: Layout,
-    arrow: DataType,
+    pub(super) arrow: DataType,
 }
 
 /// Columns that are not the key columns the encoder was made for.
@@ -84,12 +84,22 @@ pub enum KeyError {
         /// The row.
         row: usize,
     },
+    /// Bytes that this encoder did not write.
+    #[error("field {column} of key {row} is no value of type {expected}")]
+    Malformed {
+        /// Position in the key.
+        column: usize,
+        /// Which of the keys.
+        row: usize,
+        /// Arrow type of the field.
+        expected: DataType,
+    },
 }
 
 /// Writes key columns as BinaryRows and hashes them.
 #[derive(Debug, Clone)]
 pub struct KeyEncoder {
-    fields: Vec<KeyField>,
+    pub(super) fields: Vec<KeyField>,
 }
 
 /// Encoded rows, one behind the other. Reused from batch to batch, so that nothing is allocated per row.

@@ -23,11 +23,13 @@
 //! The last two reserve their part for a NULL as well. That is the projection's form; the form of a row serializer (slot 0,
 //! no part) hashes differently and is not written here.
 //!
-//! Columns are written one by one, so that nothing is dispatched per value. Offsets count from the row's first byte.
+//! Columns are written one by one, so that nothing is dispatched per value, and read likewise. Offsets count from the row's first
+//! byte.
 //!
 //! Follows: BinaryRowWriter, AbstractBinaryWriter as driven by ProjectionCodeGenerator, Flink 2.2. Differences: none for the
 //! types above; ROW and collections in a key are refused.
 
+mod decoder;
 mod encoder;
 mod single;
 #[cfg(test)]

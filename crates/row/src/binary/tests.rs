@@ -249,4 +249,32 @@ proptest! {
             prop_assert_eq!(hex(rows.row(row)), hex(&naive_row(&other_types, second.columns(), row)));
         }
     }
+
+    #[test]
+    fn keys_are_read_back_as_they_were_written((types, batch) in batches(flat_types(), false)) {
+        let mut rows = KeyRows::new();
+        let encoder = encoder(&types);
+        encoder.encode(batch.columns(), batch.num_rows(), &mut rows)?;
+        let rows: Vec<&[u8]> = rows.iter().collect();
+        let decoded = encoder.decode(&rows)?;
+        prop_assert_eq!(decoded.len(), types.len());
+        for (decoded, column) in decoded.iter().zip(batch.columns()) {
+            // a NaN is equal to itself only bit by bit
+            prop_assert_eq!(decoded.data_type(), column.data_type());
+            prop_assert_eq!(format!("{decoded:?}"), format!("{column:?}"));
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_key_are_an_error_and_no_panic(
+        (types, _) in batches(flat_types(), false),
+        bytes in prop::collection::vec(any::<u8>(), 0..80),
+        high in any::<bool>(),
+    ) {
+        // small offsets are more likely to point into the row
+        let bytes: Vec<u8> = bytes.into_iter().map(|byte| if high { byte } else { byte & 0x1F }).collect();
+        if let Ok(columns) = encoder(&types).decode(&[&bytes]) {
+            prop_assert!(columns.iter().all(|column| column.len() == 1));
+        }
+    }
 }

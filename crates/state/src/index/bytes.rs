@@ -3,11 +3,11 @@
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use super::Found;
+use super::{Found, Namespace};
+use crate::StateError;
 use crate::heap::{ByteHeap, HeapSnapshot, LARGEST_CHUNK, OWNER_BYTES, Owner, Span};
 use crate::paged::{PagedSnapshot, PagedVec, Value};
 use crate::slots::Slots;
-use crate::{StateError, mix};
 
 /// A key with its Flink hash, from which its key group follows.
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,33 +39,47 @@ fn stored_bytes(stored: &[u8]) -> usize {
 
 /// Keys by their bytes; the caller passes Flink's hash of them, computed once per row.
 #[derive(Debug)]
-pub struct BytesKeyIndex {
-    /// Flink's hash and the slot: most of what differs is told apart without looking at bytes.
-    table: HashTable<(u32, u32)>,
+pub struct BytesKeyIndex<N = ()> {
+    /// Flink's hash, the slot and its namespace: most of what differs is told apart without looking at bytes.
+    table: HashTable<(u32, u32, N)>,
     keys: PagedVec<Key>,
     heap: ByteHeap,
     /// Bytes of keys that were removed since chunks were cleaned.
     removed: usize,
 }
 
-impl Default for BytesKeyIndex {
+impl<N> Default for BytesKeyIndex<N> {
     fn default() -> Self {
         Self { table: HashTable::new(), keys: PagedVec::new(Key::default()), heap: ByteHeap::default(), removed: 0 }
     }
 }
 
-impl BytesKeyIndex {
+/// The hash of an entry of the table.
+#[inline]
+fn entry_hash<N: Namespace>(entry: &(u32, u32, N)) -> u64 {
+    entry.2.mix(u64::from(entry.0))
+}
+
+impl<N: Namespace> BytesKeyIndex<N> {
     /// An empty index.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The slot of the key `bytes` with Flink's hash `hash`; the key is added if it is new.
+    /// The slot of the key `bytes` with Flink's hash `hash` in a namespace; the key is added if it is new.
     #[inline]
-    pub fn find_or_add(&mut self, slots: &mut Slots, bytes: &[u8], hash: u32) -> Result<Found, StateError> {
+    pub fn find_or_add(
+        &mut self,
+        slots: &mut Slots,
+        bytes: &[u8],
+        hash: u32,
+        namespace: N,
+    ) -> Result<Found, StateError> {
         let (keys, heap) = (&mut self.keys, &mut self.heap);
-        let same = |entry: &(u32, u32)| entry.0 == hash && stored(heap, keys.get(entry.1).span) == bytes;
-        match self.table.entry(mix(u64::from(hash)), same, |entry| mix(u64::from(entry.0))) {
+        let same = |entry: &(u32, u32, N)| {
+            entry.0 == hash && entry.2 == namespace && stored(heap, keys.get(entry.1).span) == bytes
+        };
+        match self.table.entry(namespace.mix(u64::from(hash)), same, entry_hash) {
             Entry::Occupied(entry) => Ok(Found { slot: entry.get().1, added: false }),
             Entry::Vacant(vacant) => {
                 let slot = slots.acquire_for(hash.cast_signed())?;
@@ -73,28 +87,30 @@ impl BytesKeyIndex {
                 let length = u32::try_from(bytes.len()).map_err(|_| full)?;
                 let span = heap.push(slot, [&length.to_le_bytes(), bytes])?;
                 *keys.get_mut(slot) = Key { hash, span };
-                vacant.insert((hash, slot));
+                vacant.insert((hash, slot, namespace));
                 Ok(Found { slot, added: true })
             }
         }
     }
 
-    /// The slot of the key `bytes` with Flink's hash `hash`, if it is there.
+    /// The slot of the key `bytes` with Flink's hash `hash` in a namespace, if it is there.
     #[inline]
-    pub fn find(&self, bytes: &[u8], hash: u32) -> Option<u32> {
-        let same = |entry: &(u32, u32)| entry.0 == hash && stored(&self.heap, self.keys.get(entry.1).span) == bytes;
-        self.table.find(mix(u64::from(hash)), same).map(|entry| entry.1)
+    pub fn find(&self, bytes: &[u8], hash: u32, namespace: N) -> Option<u32> {
+        let same = |entry: &(u32, u32, N)| {
+            entry.0 == hash && entry.2 == namespace && stored(&self.heap, self.keys.get(entry.1).span) == bytes
+        };
+        self.table.find(namespace.mix(u64::from(hash)), same).map(|entry| entry.1)
     }
 
     /// Makes room for so many more keys.
     pub fn reserve(&mut self, keys: usize) {
-        self.table.reserve(keys, |entry| mix(u64::from(entry.0)));
+        self.table.reserve(keys, entry_hash);
     }
 
-    /// Forgets the key of `slot`, which must be in use.
-    pub fn remove(&mut self, slots: &mut Slots, slot: u32) {
+    /// Forgets the key of `slot`, which must be in use, in its namespace.
+    pub fn remove(&mut self, slots: &mut Slots, slot: u32, namespace: N) {
         let key = std::mem::take(self.keys.get_mut(slot));
-        if let Ok(entry) = self.table.find_entry(mix(u64::from(key.hash)), |entry| entry.1 == slot) {
+        if let Ok(entry) = self.table.find_entry(namespace.mix(u64::from(key.hash)), |entry| entry.1 == slot) {
             entry.remove();
         }
         slots.release(slot);

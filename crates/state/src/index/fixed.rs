@@ -2,27 +2,29 @@
 //!
 //! Flink's hash of such a key follows from its value, so it is computed when a key is added and not per row.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use streamfusion_row::KeyGroup;
 use streamfusion_row::hash::hash_bytes_by_words;
 
-use super::Found;
+use super::{Found, Namespace};
+use crate::StateError;
 use crate::paged::{PagedSnapshot, PagedVec};
 use crate::slots::Slots;
-use crate::{StateError, mix};
 
 /// Keys by their bits: those of the slot of the key's BinaryRow.
 #[derive(Debug)]
-pub struct FixedKeyIndex {
-    table: HashTable<(u64, u32)>,
-    null: Option<u32>,
+pub struct FixedKeyIndex<N = ()> {
+    table: HashTable<(u64, u32, N)>,
+    nulls: BTreeMap<N, u32>,
     keys: PagedVec<u64>,
 }
 
-impl Default for FixedKeyIndex {
+impl<N> Default for FixedKeyIndex<N> {
     fn default() -> Self {
-        Self { table: HashTable::new(), null: None, keys: PagedVec::new(0) }
+        Self { table: HashTable::new(), nulls: BTreeMap::new(), keys: PagedVec::new(0) }
     }
 }
 
@@ -42,79 +44,99 @@ fn row_hash(null_word: u64, slot: u64) -> i32 {
     hash_bytes_by_words(&row)
 }
 
-impl FixedKeyIndex {
+/// The hash of an entry of the table.
+#[inline]
+fn entry_hash<N: Namespace>(entry: &(u64, u32, N)) -> u64 {
+    entry.2.mix(entry.0)
+}
+
+impl<N: Namespace> FixedKeyIndex<N> {
     /// An empty index.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The slot of `key`, which is added if it is new.
+    /// The slot of `key` in a namespace, which is added if it is new.
     #[inline]
-    pub fn find_or_add(&mut self, slots: &mut Slots, key: u64) -> Result<Found, StateError> {
-        match self.table.entry(mix(key), |entry| entry.0 == key, |entry| mix(entry.0)) {
+    pub fn find_or_add(&mut self, slots: &mut Slots, key: u64, namespace: N) -> Result<Found, StateError> {
+        match self.table.entry(namespace.mix(key), |entry| entry.0 == key && entry.2 == namespace, entry_hash) {
             Entry::Occupied(entry) => Ok(Found { slot: entry.get().1, added: false }),
             Entry::Vacant(vacant) => {
                 let slot = slots.acquire_for(key_hash(Some(key)))?;
                 *self.keys.get_mut(slot) = key;
-                vacant.insert((key, slot));
+                vacant.insert((key, slot, namespace));
                 Ok(Found { slot, added: true })
             }
         }
     }
 
-    /// The slot of `key`, if it is there; NULL is `None`.
+    /// The slot of `key` in a namespace, if it is there; NULL is `None`.
     #[inline]
-    pub fn find(&self, key: Option<u64>) -> Option<u32> {
-        let Some(key) = key else { return self.null };
-        self.table.find(mix(key), |entry| entry.0 == key).map(|entry| entry.1)
+    pub fn find(&self, key: Option<u64>, namespace: N) -> Option<u32> {
+        let Some(key) = key else { return self.nulls.get(&namespace).copied() };
+        let same = |entry: &(u64, u32, N)| entry.0 == key && entry.2 == namespace;
+        self.table.find(namespace.mix(key), same).map(|entry| entry.1)
     }
 
-    /// The slot of the NULL key, which is added if it is new.
-    pub fn find_or_add_null(&mut self, slots: &mut Slots) -> Result<Found, StateError> {
-        if let Some(slot) = self.null {
-            return Ok(Found { slot, added: false });
+    /// The slot of the NULL key in a namespace, which is added if it is new.
+    pub fn find_or_add_null(&mut self, slots: &mut Slots, namespace: N) -> Result<Found, StateError> {
+        if let Some(slot) = self.nulls.get(&namespace) {
+            return Ok(Found { slot: *slot, added: false });
         }
         let slot = slots.acquire_for(key_hash(None))?;
-        *self.keys.get_mut(slot) = 0;
-        self.null = Some(slot);
+        self.add_null(slot, namespace);
         Ok(Found { slot, added: true })
     }
 
-    /// The slot of a key of the key group `group` that is not there yet; `None` if it is. NULL is `None`.
+    fn add_null(&mut self, slot: u32, namespace: N) {
+        *self.keys.get_mut(slot) = 0;
+        self.nulls.insert(namespace, slot);
+    }
+
+    /// The slot of a key of the key group `group` that is not in the namespace yet; `None` if it is. NULL is `None`.
     pub(crate) fn add(
         &mut self,
         slots: &mut Slots,
         group: KeyGroup,
         key: Option<u64>,
+        namespace: N,
     ) -> Result<Option<u32>, StateError> {
         let Some(key) = key else {
-            if self.null.is_some() {
+            if self.nulls.contains_key(&namespace) {
                 return Ok(None);
             }
-            self.null = Some(slots.acquire(group, "keys")?);
-            return Ok(self.null);
+            let slot = slots.acquire(group, "keys")?;
+            self.add_null(slot, namespace);
+            return Ok(Some(slot));
         };
-        match self.table.entry(mix(key), |entry| entry.0 == key, |entry| mix(entry.0)) {
+        match self.table.entry(namespace.mix(key), |entry| entry.0 == key && entry.2 == namespace, entry_hash) {
             Entry::Occupied(_) => Ok(None),
             Entry::Vacant(vacant) => {
                 let slot = slots.acquire(group, "keys")?;
                 *self.keys.get_mut(slot) = key;
-                vacant.insert((key, slot));
+                vacant.insert((key, slot, namespace));
                 Ok(Some(slot))
             }
         }
     }
 
-    /// Makes room for so many more keys.
-    pub fn reserve(&mut self, keys: usize) {
-        self.table.reserve(keys, |entry| mix(entry.0));
+    /// The bits of the key of a slot in use; NULL is `None`.
+    #[inline]
+    pub fn key(&self, slot: u32, namespace: N) -> Option<u64> {
+        let null = !self.nulls.is_empty() && self.nulls.get(&namespace) == Some(&slot);
+        (!null).then(|| *self.keys.get(slot))
     }
 
-    /// Forgets the key of `slot`, which must be in use.
-    pub fn remove(&mut self, slots: &mut Slots, slot: u32) {
-        if self.null == Some(slot) {
-            self.null = None;
-        } else if let Ok(entry) = self.table.find_entry(mix(*self.keys.get(slot)), |entry| entry.1 == slot) {
+    /// Makes room for so many more keys.
+    pub fn reserve(&mut self, keys: usize) {
+        self.table.reserve(keys, entry_hash);
+    }
+
+    /// Forgets the key of `slot`, which must be in use, in its namespace.
+    pub fn remove(&mut self, slots: &mut Slots, slot: u32, namespace: N) {
+        if !self.nulls.is_empty() && self.nulls.get(&namespace) == Some(&slot) {
+            self.nulls.remove(&namespace);
+        } else if let Ok(entry) = self.table.find_entry(namespace.mix(*self.keys.get(slot)), |entry| entry.1 == slot) {
             entry.remove();
         }
         slots.release(slot);
@@ -122,7 +144,7 @@ impl FixedKeyIndex {
 
     /// The number of keys.
     pub fn len(&self) -> usize {
-        self.table.len() + usize::from(self.null.is_some())
+        self.table.len() + self.nulls.len()
     }
 
     /// Whether there are no keys.
@@ -132,7 +154,7 @@ impl FixedKeyIndex {
 
     /// The keys as they are now.
     pub fn snapshot(&mut self) -> FixedKeys {
-        FixedKeys { keys: self.keys.snapshot(), null: self.null }
+        FixedKeys { keys: self.keys.snapshot(), nulls: self.nulls.values().copied().collect() }
     }
 
     /// See [`PagedVec::maintain`].
@@ -150,19 +172,19 @@ impl FixedKeyIndex {
 #[derive(Debug)]
 pub struct FixedKeys {
     keys: PagedSnapshot<u64>,
-    null: Option<u32>,
+    nulls: BTreeSet<u32>,
 }
 
 impl FixedKeys {
     /// The bits of the key of a slot that was in use, `None` for NULL.
     #[inline]
     pub fn key(&self, slot: u32) -> Option<u64> {
-        (self.null != Some(slot)).then(|| *self.keys.get(slot))
+        (!self.nulls.contains(&slot)).then(|| *self.keys.get(slot))
     }
 
-    /// The slot of the NULL key.
-    pub fn null(&self) -> Option<u32> {
-        self.null
+    /// The slots of the NULL key.
+    pub fn nulls(&self) -> &BTreeSet<u32> {
+        &self.nulls
     }
 
     /// The bits by page.

@@ -11,9 +11,14 @@
 //! Between load and commit the values of the loaded slots are in memory; that is all an operator may assume about others.
 //! In this store all are, so that load is a lookup and commit next to nothing.
 //!
+//! In a table with namespaces ([`KeyedTable::namespaced`]) a slot belongs to a key in a namespace, such as the end of a window, and one key
+//! may have many. The key group follows from the key alone.
+//!
 //! Snapshots, restore and the bytes taken are the table's: an operator has no code for them.
 
+mod fixed_bits;
 mod keys;
+mod keys_snapshot;
 mod pair;
 mod restore;
 mod snapshot;
@@ -23,10 +28,11 @@ mod tests;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
-pub use keys::{BatchKeys, KeyLayout, fixed_key_bits};
+pub use fixed_bits::fixed_key_bits;
+pub use keys::{BatchKeys, KeyLayout, SlotKeys};
 pub use pair::TablePair;
 
-use self::keys::KeyIndex;
+use self::keys::Keys;
 use crate::canonical::Sections;
 use crate::codec::Codec;
 use crate::column::{AnyColumn, Column, ColumnId, Stored};
@@ -35,7 +41,7 @@ use crate::index::Found;
 use crate::keyed::{KeyGroups, KeyedState, RestoreError, StateClock, StateContext, StateSnapshot};
 use crate::paged::PAGE;
 use crate::rows::{Identity, RowEntries, RowEntriesId, RowLayout, Rows, RowsId, StoredRowEntries, StoredRows};
-use crate::slots::Slots;
+use crate::slots::{Slots, bits};
 use crate::ttl::{LastWrites, StateTtl};
 use crate::{StateError, index};
 
@@ -55,7 +61,7 @@ pub struct Touched {
 #[derive(Debug)]
 pub struct KeyedTable {
     name: &'static str,
-    keys: KeyIndex,
+    keys: Keys,
     slots: Slots,
     columns: Vec<Box<dyn AnyColumn>>,
     entries: Vec<Box<dyn AnyEntries>>,
@@ -71,9 +77,18 @@ pub struct KeyedTable {
 impl KeyedTable {
     /// A table without keys. `name` is that of its main section; it never changes. Without `ttl` keys live for ever.
     pub fn new(name: &'static str, layout: KeyLayout, ttl: Option<StateTtl>, context: &StateContext) -> Self {
+        Self::of(name, Keys::new(layout), ttl, context)
+    }
+
+    /// A table without keys, in which a key may have a slot in each of any number of namespaces. For the rest see [`KeyedTable::new`].
+    pub fn namespaced(name: &'static str, layout: KeyLayout, ttl: Option<StateTtl>, context: &StateContext) -> Self {
+        Self::of(name, Keys::namespaced(layout), ttl, context)
+    }
+
+    fn of(name: &'static str, keys: Keys, ttl: Option<StateTtl>, context: &StateContext) -> Self {
         Self {
             name,
-            keys: KeyIndex::new(layout),
+            keys,
             slots: Slots::new(context.key_groups),
             columns: Vec::new(),
             entries: Vec::new(),
@@ -144,7 +159,24 @@ impl KeyedTable {
     /// The slots of the keys of a batch; new keys are added. A key whose values have expired has empty ones. Errors if a key
     /// is of another subtask.
     pub fn load(&mut self, keys: BatchKeys<'_>, touched: &mut Touched) -> Result<(), StateError> {
-        self.expire(keys.len())?;
+        self.begin(keys.len(), touched)?;
+        self.load_more(keys, touched)
+    }
+
+    /// [`KeyedTable::load`] where slots have a namespace: `namespaces` has that of each row.
+    pub fn load_in(
+        &mut self,
+        keys: BatchKeys<'_>,
+        namespaces: &[i64],
+        touched: &mut Touched,
+    ) -> Result<(), StateError> {
+        self.begin(keys.len(), touched)?;
+        self.load_more_in(keys, namespaces, touched)
+    }
+
+    /// Begins a batch of so many rows.
+    fn begin(&mut self, rows: usize, touched: &mut Touched) -> Result<(), StateError> {
+        self.expire(rows)?;
         touched.slots.clear();
         self.batch = match self.batch.checked_add(1) {
             Some(batch) => batch,
@@ -153,17 +185,36 @@ impl KeyedTable {
                 1
             }
         };
-        self.load_more(keys, touched)
+        Ok(())
     }
 
     /// Goes on with what was loaded last, which `touched` has: further rows come at the same moment, and keys that it does
     /// not have are numbered behind those that it has.
     pub fn load_more(&mut self, keys: BatchKeys<'_>, touched: &mut Touched) -> Result<(), StateError> {
+        self.add(keys, None, touched)
+    }
+
+    /// [`KeyedTable::load_more`] where slots have a namespace: `namespaces` has that of each row.
+    pub fn load_more_in(
+        &mut self,
+        keys: BatchKeys<'_>,
+        namespaces: &[i64],
+        touched: &mut Touched,
+    ) -> Result<(), StateError> {
+        self.add(keys, Some(namespaces), touched)
+    }
+
+    fn add(
+        &mut self,
+        keys: BatchKeys<'_>,
+        namespaces: Option<&[i64]>,
+        touched: &mut Touched,
+    ) -> Result<(), StateError> {
         self.maintain();
         touched.groups.clear();
         let known = touched.slots.len();
         let mut numbering = Numbering { stamps: &mut self.stamps, batch: self.batch, touched };
-        self.keys.find_or_add(&mut self.slots, keys, |found| numbering.add(found))?;
+        self.keys.find_or_add(&mut self.slots, keys, namespaces, |found| numbering.add(found))?;
         if let Some(writes) = &self.writes {
             for slot in touched.slots.iter().skip(known).filter(|slot| writes.expired(**slot)) {
                 clear(&mut self.columns, &mut self.entries, *slot);
@@ -175,13 +226,55 @@ impl KeyedTable {
     /// The slots of the keys of some rows of a batch, where they are there and have not expired; no key is added. What was loaded
     /// before counts as another batch.
     pub fn find(&mut self, keys: BatchKeys<'_>, rows: &[u32], found: &mut Vec<Option<u32>>) -> Result<(), StateError> {
+        self.look_up(keys, None, rows, found)
+    }
+
+    /// [`KeyedTable::find`] where slots have a namespace: `namespaces` has that of each row of the batch.
+    pub fn find_in(
+        &mut self,
+        keys: BatchKeys<'_>,
+        namespaces: &[i64],
+        rows: &[u32],
+        found: &mut Vec<Option<u32>>,
+    ) -> Result<(), StateError> {
+        self.look_up(keys, Some(namespaces), rows, found)
+    }
+
+    fn look_up(
+        &mut self,
+        keys: BatchKeys<'_>,
+        namespaces: Option<&[i64]>,
+        rows: &[u32],
+        found: &mut Vec<Option<u32>>,
+    ) -> Result<(), StateError> {
         self.maintain();
         self.expire(keys.len())?;
         found.clear();
-        self.keys.find(keys, rows, |slot| found.push(slot))?;
+        self.keys.find(keys, namespaces, rows, |slot| found.push(slot))?;
         let Some(writes) = &self.writes else { return Ok(()) };
         found.iter_mut().for_each(|slot| *slot = slot.filter(|slot| !writes.expired(*slot)));
         Ok(())
+    }
+
+    /// The namespace of a slot in use; 0 in a table without namespaces.
+    #[inline]
+    pub fn namespace(&self, slot: u32) -> i64 {
+        self.keys.namespace(slot).unwrap_or_default()
+    }
+
+    /// The keys of slots in use.
+    pub fn slot_keys(&self, slots: &[u32]) -> Result<SlotKeys<'_>, StateError> {
+        self.keys.of_slots(slots)
+    }
+
+    /// Calls `each` with every slot in use and its namespace, in no order that means anything: for what is made anew after a restore.
+    pub fn for_each_slot(&self, mut each: impl FnMut(u32, i64)) {
+        for page in 0..self.slots.num_pages() {
+            // a slot is below 2^32
+            bits(self.slots.used(page)).map(|bit| page * PAGE as u32 + bit as u32).for_each(|slot| {
+                each(slot, self.namespace(slot));
+            });
+        }
     }
 
     /// Whether the table has a section of this name.

@@ -12,7 +12,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use streamfusion_row::KeyGroup;
 
 use super::KeyedTable;
-use super::keys::KeysSnapshot;
+use super::keys_snapshot::KeysSnapshot;
 use crate::canonical::{CanonicalError, Fault, Section};
 use crate::column::ColumnSnapshot;
 use crate::entries::{EntriesSnapshot, Sink};

@@ -1,5 +1,12 @@
-use arrow::datatypes::DataType;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use arrow::datatypes::{DataType, Int64Type};
+use proptest::prelude::*;
+use streamfusion_plan::types::{LogicalType, TypeKind};
 use streamfusion_row::KeyGroup;
+use streamfusion_row::binary::{KeyEncoder, KeyRows};
 
 use super::*;
 use crate::canonical::FormatVersion;
@@ -140,5 +147,145 @@ fn a_table_goes_on_after_a_snapshot_and_a_restore() -> Result<(), Failure> {
         let expected = |key: &u64| Some(key.cast_signed() + 2 * i64::from(*key >= 750));
         assert!(table.read(&keys[500..])? == keys[500..].iter().map(expected).collect::<Vec<_>>());
     }
+    Ok(())
+}
+
+/// A number per key and namespace, beside a model.
+struct Spaces {
+    table: KeyedTable,
+    numbers: ColumnId<i64>,
+    touched: Touched,
+}
+
+impl Spaces {
+    fn new(layout: KeyLayout, key_groups: KeyGroups) -> Self {
+        let context = StateContext { key_groups, clock: StateClock::fixed(0) };
+        let mut table = KeyedTable::namespaced("spaces", layout, None, &context);
+        let numbers = table.add_column("number", None, Required::new("", DataType::Int64), 0);
+        Self { table, numbers, touched: Touched::default() }
+    }
+
+    /// Every number by key and namespace.
+    fn all(&mut self) -> Result<BTreeMap<(Option<u64>, i64), i64>, Failure> {
+        let mut slots = Vec::new();
+        self.table.for_each_slot(|slot, namespace| slots.push((slot, namespace)));
+        let (slots, namespaces): (Vec<u32>, Vec<i64>) = slots.into_iter().unzip();
+        let keys: Vec<Option<u64>> = match self.table.slot_keys(&slots)? {
+            SlotKeys::Single(rows) => vec![None; rows],
+            SlotKeys::Fixed(keys) => {
+                keys.as_primitive::<Int64Type>().iter().map(|key| key.map(i64::cast_unsigned)).collect()
+            }
+            SlotKeys::Bytes(keys) => keys
+                .into_iter()
+                .map(|key| (key[1] == 0).then(|| u64::from_le_bytes(key[8..16].try_into().unwrap_or_default())))
+                .collect(),
+        };
+        let numbers = self.table.column(self.numbers)?;
+        let of_slot = |((slot, namespace), key): ((&u32, i64), _)| ((key, namespace), *numbers.get(*slot));
+        let all: BTreeMap<_, _> = slots.iter().zip(namespaces).zip(keys).map(of_slot).collect();
+        assert_eq!(all.len(), slots.len());
+        Ok(all)
+    }
+}
+
+/// What the steps of a namespaced table come to, compared with a map, at every snapshot on a restored table too.
+fn follow(layout: &KeyLayout, steps: &[(Option<u64>, i64, i64)], batch_rows: usize) -> Result<(), Failure> {
+    let two = |first, last| KeyGroups { max_parallelism: 8, first, last };
+    let mut spaces = Spaces::new(layout.clone(), KeyGroups::all(8));
+    let mut model: BTreeMap<(Option<u64>, i64), i64> = BTreeMap::new();
+    let encoder = KeyEncoder::try_new(&[LogicalType { kind: TypeKind::BigInt, nullable: true }]);
+    let encoder = encoder.map_err(|reason| reason.to_string())?;
+    let single = *layout == KeyLayout::Single;
+    for batch in steps.chunks(batch_rows) {
+        let key = |step: &(Option<u64>, i64, i64)| if single { None } else { step.0 };
+        let column: ArrayRef = Arc::new(batch.iter().map(|s| key(s).map(u64::cast_signed)).collect::<Int64Array>());
+        let namespaces: Vec<i64> = batch.iter().map(|step| step.1).collect();
+        let (mut bits, mut rows) = (Vec::new(), KeyRows::new());
+        let keys = match layout {
+            KeyLayout::Single => BatchKeys::Single(batch.len()),
+            KeyLayout::Fixed(..) => {
+                fixed_key_bits(&column, &mut bits);
+                BatchKeys::Fixed(&bits, column.nulls())
+            }
+            KeyLayout::Bytes(_) => {
+                encoder.encode(&[column.clone()], batch.len(), &mut rows)?;
+                BatchKeys::Bytes(&rows)
+            }
+        };
+        spaces.table.load_in(keys, &namespaces, &mut spaces.touched)?;
+        let numbers = spaces.table.column(spaces.numbers)?;
+        for (step, group) in batch.iter().zip(&spaces.touched.groups) {
+            let slot = spaces.touched.slots[*group as usize];
+            let next = numbers.get(slot).wrapping_add(step.2);
+            numbers.set(slot, next);
+            *model.entry((key(step), step.1)).or_default() = next;
+        }
+        let (mut found, at) = (Vec::new(), [batch.len() as u32 - 1]);
+        spaces.table.find_in(keys, &namespaces, &at, &mut found)?;
+        assert_eq!(found, [spaces.touched.groups.last().map(|group| spaces.touched.slots[*group as usize])]);
+        // every other key goes again
+        for slot in spaces.touched.slots.clone().into_iter().step_by(2) {
+            let namespace = spaces.table.namespace(slot);
+            let of_slot =
+                |((key, of), _): &((Option<u64>, i64), i64)| *of == namespace && Some(*key) == key_of(&spaces, slot);
+            let removed = model.iter().map(|(key, number)| (*key, *number)).find(of_slot);
+            spaces.table.remove(slot)?;
+            model.remove(&removed.ok_or("a slot that the model does not have")?.0);
+        }
+        assert_eq!(spaces.all()?, model);
+        let snapshot = spaces.table.snapshot();
+        let mut halves = [Spaces::new(layout.clone(), two(0, 3)), Spaces::new(layout.clone(), two(4, 7))];
+        for sections in sections(snapshot.as_ref())? {
+            halves[usize::from(sections.key_group.0 > 3)].table.restore(&sections)?;
+        }
+        let mut restored = BTreeMap::new();
+        for half in &mut halves {
+            restored.extend(half.all()?);
+        }
+        assert_eq!(restored, model);
+    }
+    Ok(())
+}
+
+/// The key of a slot.
+fn key_of(spaces: &Spaces, slot: u32) -> Option<Option<u64>> {
+    match spaces.table.slot_keys(&[slot]).ok()? {
+        SlotKeys::Single(_) => Some(None),
+        SlotKeys::Fixed(keys) => {
+            let keys = keys.as_primitive::<Int64Type>();
+            Some(keys.is_valid(0).then(|| keys.value(0).cast_unsigned()))
+        }
+        SlotKeys::Bytes(keys) => {
+            let key = keys.first()?;
+            Some((key[1] == 0).then(|| u64::from_le_bytes(key[8..16].try_into().unwrap_or_default())))
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_key_has_a_slot_of_its_own_in_each_namespace(
+        steps in prop::collection::vec((prop::option::of(0_u64..6), -3_i64..3, any::<i64>()), 1..60),
+        batch_rows in 1_usize..20,
+    ) {
+        for layout in [
+            KeyLayout::Single,
+            KeyLayout::Fixed(DataType::Int64, "BIGINT".to_owned()),
+            KeyLayout::Bytes("BIGINT".to_owned()),
+        ] {
+            follow(&layout, &steps, batch_rows).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        }
+    }
+}
+
+#[test]
+fn a_table_with_namespaces_refuses_keys_without_one_and_the_other_way_round() -> Result<(), Failure> {
+    let mut spaces = Spaces::new(KeyLayout::Single, KeyGroups::all(1));
+    let mut touched = Touched::default();
+    assert_eq!(spaces.table.load(BatchKeys::Single(1), &mut touched), Err(StateError::Unregistered));
+    assert_eq!(spaces.table.load_in(BatchKeys::Single(2), &[1], &mut touched), Err(StateError::Unregistered));
+    let mut numbers = Numbers::new(1);
+    let keys = BatchKeys::Fixed(&[1], None);
+    assert_eq!(numbers.table.load_in(keys, &[1], &mut touched), Err(StateError::Unregistered));
     Ok(())
 }
