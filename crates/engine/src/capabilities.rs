@@ -84,9 +84,11 @@ impl Capabilities for Engine {
                 rank::supports(spec, input)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
             }
-            NodeKind::IncrementalGroupAggregate(_) | NodeKind::IntervalJoin(_) | NodeKind::TemporalJoin(_) => {
-                Err(node.not_supported())
-            },
+            NodeKind::IncrementalGroupAggregate(_)
+            | NodeKind::IntervalJoin(_)
+            | NodeKind::TemporalJoin(_)
+            | NodeKind::OverAggregate(_)
+            | NodeKind::TemporalSort(_) => Err(node.not_supported()),
             NodeKind::Stock(reason) => Err(reason.clone()),
         }
     }

@@ -5,6 +5,7 @@
 
 mod aggregate;
 mod join;
+mod over;
 mod rows;
 
 use crate::node::{Calc, Distribution, Node, NodeKind};
@@ -49,6 +50,8 @@ pub fn check_node(node: &Node, inputs: &[&LogicalType]) -> Result<(), Reason> {
             [left, right] => join::temporal_join(join, left, right, output),
             _ => Err(malformed("a join has not two inputs")),
         },
+        NodeKind::OverAggregate(over) => over::aggregate(over, input, output),
+        NodeKind::TemporalSort(sort) => over::temporal_sort(sort, input, output),
         NodeKind::Exchange(Distribution::Hash(keys)) if !exist(keys, input.fields()) => {
             Err(malformed("a key column of the exchange does not exist"))
         }

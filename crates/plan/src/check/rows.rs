@@ -56,7 +56,7 @@ fn keys(keys: &[usize], input: &LogicalType) -> Result<(), Reason> {
     if exist(keys, input.fields()) { Ok(()) } else { Err(malformed("a key column does not exist")) }
 }
 
-fn unchanged(input: &[Field], output: &[Field]) -> Result<(), Reason> {
+pub(super) fn unchanged(input: &[Field], output: &[Field]) -> Result<(), Reason> {
     if input.len() == output.len() && input.iter().zip(output).all(|(a, b)| same_layout(&a.ty, &b.ty)) {
         return Ok(());
     }

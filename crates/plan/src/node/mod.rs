@@ -8,14 +8,18 @@ mod aggregate;
 mod deduplicate;
 mod join;
 mod mini_batch;
+mod over;
 mod rank;
+mod temporal_sort;
 mod timed_join;
 
 pub use aggregate::{AggCall, GlobalGroupAggregate, GroupAggregate, IncrementalGroupAggregate, LocalGroupAggregate};
 pub use deduplicate::{ChangelogNormalize, Deduplicate, KeepRow};
 pub use join::{InputSide, InputSideKey, Join, JoinType};
 pub use mini_batch::MiniBatchAssigner;
+pub use over::{Constant, OverAggregate, OverFrame};
 pub use rank::{Rank, RankRange, RankStrategy, SortField};
+pub use temporal_sort::TemporalSort;
 pub use timed_join::{IntervalJoin, JoinSpec, RowTimes, TemporalJoin, WindowBounds};
 
 use crate::reason::Reason;
@@ -81,6 +85,10 @@ pub enum NodeKind {
     IntervalJoin(IntervalJoin),
     /// Join with the version of a table that is valid at the time of a row.
     TemporalJoin(TemporalJoin),
+    /// OVER aggregates.
+    OverAggregate(OverAggregate),
+    /// ORDER BY a time attribute.
+    TemporalSort(TemporalSort),
     /// Stays on Flink, for this reason.
     Stock(Reason),
 }

@@ -115,7 +115,9 @@ fn demand(graph: &Graph, decisions: &Decisions, live: &Live, reader: usize, inpu
         | NodeKind::Limit(_)
         | NodeKind::Join(_)
         | NodeKind::IntervalJoin(_)
-        | NodeKind::TemporalJoin(_) => everything(input),
+        | NodeKind::TemporalJoin(_)
+        | NodeKind::OverAggregate(_)
+        | NodeKind::TemporalSort(_) => everything(input),
         NodeKind::Stock(_) => everything(input),
     };
     let mut reads = Reads { fields: input.fields(), demand: &mut demand, hosts: &native.hosts };

@@ -140,7 +140,7 @@ fn union(id: i64, inputs: &[i64]) -> (Value, Vec<i64>) {
 }
 
 fn other(id: i64, input: i64) -> (Value, Vec<i64>) {
-    node(id, "over-aggregate", PAIR, json!({}), &[input])
+    node(id, "match", PAIR, json!({}), &[input])
 }
 
 fn request(nodes: Vec<(Value, Vec<i64>)>) -> Value {
@@ -259,7 +259,7 @@ fn an_unsupported_operator_in_the_middle_leaves_both_sides_native() -> TestResul
         shorts(&plan),
         ["rows of 1 -> [2] @2 -> rows", "rows of 3 -> [4] @4 -> batches", "stage 1 -> [5] @5 -> rows"]
     );
-    assert_eq!(reason(&plan, 3), "the operator OverAggregate is not supported natively");
+    assert_eq!(reason(&plan, 3), "the operator Match is not supported natively");
     Ok(())
 }
 
@@ -662,8 +662,8 @@ fn explain_has_a_line_per_node_and_a_reason_for_each_on_flink() -> TestResult {
       stays on Flink: sources stay on Flink
  2  native, stage 0  exchange 2
  3  native, stage 1  group-aggregate 3
-10  Flink            over-aggregate 10
-      stays on Flink: the operator OverAggregate is not supported natively
+10  Flink            match 10
+      stays on Flink: the operator Match is not supported natively
 ";
     let plan = plan(nodes)?;
     assert_eq!(plan.explain(), expected);

@@ -140,7 +140,7 @@ fn read_calls(map: &Map<String, Value>, calls: &str, retractions: &str) -> Resul
     json.iter().zip(flags).map(|(json, need_retraction)| read_call(json, flag(need_retraction)?)).collect()
 }
 
-fn read_call(json: &Value, need_retraction: bool) -> Result<AggCall, Reason> {
+pub(super) fn read_call(json: &Value, need_retraction: bool) -> Result<AggCall, Reason> {
     let map = object(json, "an aggregate call")?;
     let own = ["name", "argList", "filterArg", "distinct", "approximate", "ignoreNulls", "type"];
     let keys: Vec<&str> = own.into_iter().chain(FUNCTION_KEYS).collect();

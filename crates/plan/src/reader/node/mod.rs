@@ -10,6 +10,7 @@ mod exchange;
 mod join;
 mod mini_batch;
 mod options;
+mod over;
 mod rank;
 #[cfg(test)]
 #[expect(clippy::panic, reason = "a test fails by panicking")]
@@ -53,7 +54,7 @@ struct NodeJson<'a> {
     options: Options<'a>,
 }
 
-const TYPES: [NodeType; 18] = [
+const TYPES: [NodeType; 20] = [
     calc::CALC,
     calc::EXPAND,
     NodeType {
@@ -84,6 +85,8 @@ const TYPES: [NodeType; 18] = [
     join::JOIN,
     timed_join::INTERVAL_JOIN,
     timed_join::TEMPORAL_JOIN,
+    over::OVER_AGGREGATE,
+    over::TEMPORAL_SORT,
 ];
 
 /// Reads one node. `inputs` are the ids of its input nodes, `config` the session's options, which stand behind the

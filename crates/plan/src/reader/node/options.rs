@@ -74,6 +74,11 @@ impl<'a> Options<'a> {
             .ok_or_else(|| Reason::new(format!("`{MINI_BATCH_SIZE}` is {size}, and Flink wants a positive number")))
     }
 
+    /// Time to live in milliseconds of state that has none of its own in the plan.
+    pub(super) fn session_ttl_ms(&self) -> Result<i64, Reason> {
+        ttl_ms(self.get(STATE_TTL).unwrap_or("0 ms"))
+    }
+
     /// Time to live in milliseconds of each of the `N` states of a node: of its property `state`, else the session's.
     pub(super) fn state_ttl_ms<const N: usize>(&self, map: &Map<String, Value>) -> Result<[i64; N], Reason> {
         let states = match map.get("state") {
@@ -81,7 +86,7 @@ impl<'a> Options<'a> {
             Some(_) => array(map, "state")?,
         };
         if states.is_empty() {
-            return Ok([ttl_ms(self.get(STATE_TTL).unwrap_or("0 ms"))?; N]);
+            return Ok([self.session_ttl_ms()?; N]);
         }
         if states.len() != N {
             return Err(malformed(format_args!("`state` has {} elements, not {N}", states.len())));

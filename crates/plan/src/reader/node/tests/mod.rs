@@ -3,6 +3,7 @@
 mod aggregate;
 mod deduplicate;
 mod join;
+mod over;
 mod rank;
 mod timed_join;
 
@@ -94,10 +95,10 @@ fn the_nodes_of_flinks_plans_are_typed_and_fit_their_inputs() -> TestResult {
         }
     }
     let expected = [
-        ("Calc", 53),
+        ("Calc", 59),
         ("ChangelogNormalize", 5),
         ("Deduplicate", 3),
-        ("Exchange", 48),
+        ("Exchange", 52),
         ("Expand", 1),
         ("GlobalGroupAggregate", 6),
         ("GroupAggregate", 6),
@@ -106,10 +107,12 @@ fn the_nodes_of_flinks_plans_are_typed_and_fit_their_inputs() -> TestResult {
         ("Join", 6),
         ("Limit", 1),
         ("LocalGroupAggregate", 6),
-        ("MiniBatchAssigner", 10),
+        ("MiniBatchAssigner", 11),
+        ("OverAggregate", 3),
         ("Rank", 5),
         ("SortLimit", 1),
         ("TemporalJoin", 1),
+        ("TemporalSort", 1),
     ];
     assert_eq!(typed, expected.map(|(name, count)| (name.to_owned(), count)).into());
     Ok(())
