@@ -247,7 +247,7 @@ fn the_plans_to_change_are_there_and_have_stages() -> Result<(), TestCaseError> 
         with_stages += usize::from(plan(&json.to_string())?);
     }
     // All but those of a windowed aggregate.
-    prop_assert_eq!(with_stages, 25);
+    prop_assert_eq!(with_stages, 29);
     Ok(())
 }
 
