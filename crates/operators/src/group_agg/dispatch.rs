@@ -81,6 +81,14 @@ pub(super) fn aggregate(
     aggregate.ok_or_else(|| OperatorError::Internal(format!("no aggregate for a column of type {ty}")))
 }
 
+/// [`aggregate`] where nobody counts the records of a group.
+pub(super) fn running(call: &Call, table: &mut KeyedTable, name: String) -> Result<Box<dyn Aggregate>, OperatorError> {
+    match call.argument {
+        None => Ok(Folded::boxed(Count, call, table, name)),
+        Some(_) => aggregate(call, table, name),
+    }
+}
+
 fn sum<T: Number>(call: &Call, table: &mut KeyedTable, name: String) -> Box<dyn Aggregate> {
     match call.function {
         FunctionKind::Sum(Retraction::Applied) => Folded::boxed(SumWithRetract::<T>(PhantomData), call, table, name),

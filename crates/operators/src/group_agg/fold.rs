@@ -18,6 +18,7 @@ use super::frontier::Frontier;
 use super::native::Input;
 use super::results::Results;
 use super::rows::{ACCUMULATE, EMPTY, FIRST, RETRACT, Rows};
+use super::running::EMIT;
 use super::support::Call;
 use super::versions::{Output, Versions};
 use crate::OperatorError;
@@ -129,6 +130,17 @@ pub(super) trait Aggregate: Debug + Send {
 
     /// Bytes that the open frame takes, without what lies in the table.
     fn bundle_bytes(&self) -> usize;
+
+    /// Takes [`Steps`](super::Steps), which are `rows`, and returns the values behind those that hand some out, `emitted` of them.
+    /// `argument` and `actions` are as in [`Aggregate::fold`], but absent actions mean that every step accumulates and hands out.
+    fn run(
+        &mut self,
+        table: &mut KeyedTable,
+        rows: &Rows,
+        argument: Option<&ArrayRef>,
+        actions: Option<&[u8]>,
+        emitted: usize,
+    ) -> Result<ArrayRef, OperatorError>;
 }
 
 /// Calls `step` for each row: with its group's accumulator, the group, what the row does, and its number. What it does is
@@ -185,6 +197,31 @@ fn fold_range<A: Value>(
         }
     }
     Ok(())
+}
+
+/// Calls `step` for each step that does something: with its group's accumulator, the group, what it does, and its number, and
+/// then collects the value if it hands one out.
+#[inline]
+fn run_steps<O: Output, A>(
+    rows: &Rows,
+    nulls: Option<&NullBuffer>,
+    actions: &[u8],
+    emitted: usize,
+    touched: &mut [A],
+    value: impl Fn(&A) -> Option<O>,
+    mut step: impl FnMut(&mut A, u32, u8, usize) -> Result<(), StateError>,
+) -> Result<O::Values, StateError> {
+    let mut values = O::values(emitted);
+    for (row, (group, action)) in rows.touched.groups.iter().zip(actions).enumerate() {
+        let accumulator = &mut touched[*group as usize];
+        if action & (ACCUMULATE | RETRACT) != 0 && nulls.is_none_or(|nulls| nulls.is_valid(row)) {
+            step(accumulator, *group, *action, row)?;
+        }
+        if action & EMIT != 0 {
+            O::push_value(&mut values, value(accumulator));
+        }
+    }
+    Ok(values)
 }
 
 /// The argument as the function reads it.
@@ -333,6 +370,53 @@ impl<F: Function> Aggregate for Folded<F> {
     fn bundle_bytes(&self) -> usize {
         self.touched.capacity() * size_of::<F::Accumulator>() + self.heap + self.results.bytes()
     }
+
+    fn run(
+        &mut self,
+        table: &mut KeyedTable,
+        rows: &Rows,
+        argument: Option<&ArrayRef>,
+        actions: Option<&[u8]>,
+        emitted: usize,
+    ) -> Result<ArrayRef, OperatorError> {
+        let column = input::<F::Input>(argument)?;
+        let nulls = argument.and_then(|array| array.nulls()).filter(|nulls| nulls.null_count() > 0);
+        take(table, self.accumulators, rows, &mut self.touched)?;
+        let Self { function, touched, .. } = self;
+        let values = match (actions, nulls) {
+            (None, None) => {
+                let mut values = F::Output::values(emitted);
+                for (row, group) in rows.touched.groups.iter().enumerate() {
+                    let accumulator = &mut touched[*group as usize];
+                    function.accumulate(accumulator, F::Input::get(&column, row));
+                    F::Output::push_value(&mut values, function.value(accumulator));
+                }
+                values
+            }
+            _ => {
+                let actions = actions.unwrap_or(&rows.actions);
+                let value = |accumulator: &F::Accumulator| function.value(accumulator);
+                run_steps::<F::Output, _>(
+                    rows,
+                    nulls,
+                    actions,
+                    emitted,
+                    touched,
+                    value,
+                    |accumulator, _, action, row| {
+                        if action & ACCUMULATE != 0 {
+                            function.accumulate(accumulator, F::Input::get(&column, row));
+                        } else {
+                            function.retract(accumulator, F::Input::get(&column, row));
+                        }
+                        Ok(())
+                    },
+                )?
+            }
+        };
+        put(table, self.accumulators, rows, &mut self.touched)?;
+        F::Output::column(values, &self.output)
+    }
 }
 
 /// An [`EntryFunction`] with the accumulators and entries of all groups.
@@ -445,5 +529,40 @@ impl<F: EntryFunction> Aggregate for FoldedEntries<F> {
 
     fn bundle_bytes(&self) -> usize {
         self.touched.capacity() * size_of::<F::Accumulator>() + self.heap + self.results.bytes()
+    }
+
+    fn run(
+        &mut self,
+        table: &mut KeyedTable,
+        rows: &Rows,
+        argument: Option<&ArrayRef>,
+        actions: Option<&[u8]>,
+        emitted: usize,
+    ) -> Result<ArrayRef, OperatorError> {
+        let column = input::<F::Input>(argument)?;
+        let nulls = argument.and_then(|array| array.nulls());
+        take(table, self.accumulators, rows, &mut self.touched)?;
+        let (entries, slots) = table.entries(self.entries)?;
+        let Self { function, touched, .. } = self;
+        let actions = actions.unwrap_or(&rows.actions);
+        let value = |accumulator: &F::Accumulator| function.value(accumulator);
+        let values = run_steps::<F::Output, _>(
+            rows,
+            nulls,
+            actions,
+            emitted,
+            touched,
+            value,
+            |accumulator, group, action, row| {
+                let place = Place { entries: &mut *entries, slots, slot: rows.touched.slots[group as usize] };
+                if action & ACCUMULATE != 0 {
+                    function.accumulate(accumulator, place, F::Input::get(&column, row))
+                } else {
+                    function.retract(accumulator, place, F::Input::get(&column, row))
+                }
+            },
+        )?;
+        put(table, self.accumulators, rows, &mut self.touched)?;
+        F::Output::column(values, &self.output)
     }
 }

@@ -24,6 +24,7 @@ mod output;
 mod position;
 mod results;
 mod rows;
+mod running;
 mod slot_maps;
 mod sum;
 mod support;
@@ -33,6 +34,7 @@ mod two_phase;
 mod value;
 mod versions;
 
+pub(crate) use running::{Emit, Running, Steps};
 pub use two_phase::{GlobalGroupAgg, LocalGroupAgg, supports_global, supports_local};
 
 use arrow::array::{Array, ArrayRef, AsArray};
@@ -201,40 +203,7 @@ impl Groups {
 
     /// Decides what each row does for the calls with a filter or DISTINCT.
     fn restrict(&mut self, batch: &Batch) -> Result<(), OperatorError> {
-        for state in self.calls.iter_mut().filter(|state| !state.call.distinct) {
-            if let Some(filter) = state.call.filter {
-                let passes = passing(batch, filter)?;
-                state.actions.clear();
-                state.actions.extend(
-                    self.rows
-                        .actions
-                        .iter()
-                        .zip(&passes)
-                        .map(|(action, passes)| if passes { *action } else { action & !(ACCUMULATE | RETRACT) }),
-                );
-            }
-        }
-        for distinct in &mut self.distincts {
-            let calls = &mut self.calls;
-            let filters = distinct
-                .calls
-                .iter()
-                .map(|call| calls[*call].call.filter.map(|filter| passing(batch, filter)).transpose())
-                .collect::<Result<Vec<_>, _>>()?;
-            let mut actions: Vec<Vec<u8>> =
-                distinct.calls.iter().map(|call| std::mem::take(&mut calls[*call].actions)).collect();
-            distinct.values.reduce(
-                &mut self.table,
-                &self.rows,
-                column(batch, distinct.column)?,
-                &filters,
-                &mut actions,
-            )?;
-            for (call, actions) in distinct.calls.iter().zip(actions) {
-                calls[*call].actions = actions;
-            }
-        }
-        Ok(())
+        restrict(&mut self.calls, &mut self.distincts, &mut self.table, &self.rows, batch)
     }
 
     /// Writes the record counts back and forgets the groups that are gone.
@@ -325,6 +294,42 @@ impl Operator for GroupAgg {
         let calls = || self.groups.calls.iter().map(|state| state.aggregate.bundle_bytes());
         self.bundles.as_ref().map_or(0, |bundles| bundles.bytes() + calls().sum::<usize>())
     }
+}
+
+/// Decides what each row does for the calls with a filter or DISTINCT.
+fn restrict(
+    calls: &mut [CallState],
+    distincts: &mut [DistinctState],
+    table: &mut KeyedTable,
+    rows: &Rows,
+    batch: &Batch,
+) -> Result<(), OperatorError> {
+    for state in calls.iter_mut().filter(|state| !state.call.distinct) {
+        if let Some(filter) = state.call.filter {
+            let passes = passing(batch, filter)?;
+            state.actions.clear();
+            state.actions.extend(
+                rows.actions
+                    .iter()
+                    .zip(&passes)
+                    .map(|(action, passes)| if passes { *action } else { action & !(ACCUMULATE | RETRACT) }),
+            );
+        }
+    }
+    for distinct in distincts {
+        let filters = distinct
+            .calls
+            .iter()
+            .map(|call| calls[*call].call.filter.map(|filter| passing(batch, filter)).transpose())
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut actions: Vec<Vec<u8>> =
+            distinct.calls.iter().map(|call| std::mem::take(&mut calls[*call].actions)).collect();
+        distinct.values.reduce(table, rows, column(batch, distinct.column)?, &filters, &mut actions)?;
+        for (call, actions) in distinct.calls.iter().zip(actions) {
+            calls[*call].actions = actions;
+        }
+    }
+    Ok(())
 }
 
 fn share_distinct_tables(

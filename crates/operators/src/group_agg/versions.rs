@@ -71,6 +71,17 @@ pub(super) trait Output: Clone + Debug + Send + Sync + 'static {
 
     fn finish(builder: Self::Builder, ty: &DataType) -> Result<Versions, OperatorError>;
 
+    /// Collects single values.
+    type Values: Debug + Send;
+
+    fn values(rows: usize) -> Self::Values;
+
+    /// Adds the next value.
+    fn push_value(values: &mut Self::Values, value: Option<Self>);
+
+    /// The values as a column of type `ty`.
+    fn column(values: Self::Values, ty: &DataType) -> Result<ArrayRef, OperatorError>;
+
     /// Whether Flink's generated equaliser takes both for the same.
     fn same(&self, other: &Self) -> bool;
 
@@ -107,10 +118,35 @@ impl<T: Native> Output for T {
         Ok(Versions::Direct(T::array(builder.values.into_flattened(), nulls, ty)?))
     }
 
+    type Values = NativeValues<T>;
+
+    fn values(rows: usize) -> Self::Values {
+        NativeValues { values: Vec::with_capacity(rows), valid: Vec::with_capacity(rows) }
+    }
+
+    #[inline]
+    fn push_value(values: &mut Self::Values, value: Option<Self>) {
+        values.values.push(value.unwrap_or_default());
+        values.valid.push(value.is_some());
+    }
+
+    fn column(values: Self::Values, ty: &DataType) -> Result<ArrayRef, OperatorError> {
+        let NativeValues { values, valid } = values;
+        let nulls = valid.contains(&false).then(|| NullBuffer::new(BooleanBuffer::from(valid)));
+        T::array(values, nulls, ty)
+    }
+
     #[inline]
     fn same(&self, other: &Self) -> bool {
         Native::same(*self, *other)
     }
+}
+
+/// Values of fixed width.
+#[derive(Debug)]
+pub(super) struct NativeValues<T> {
+    values: Vec<T>,
+    valid: Vec<bool>,
 }
 
 /// The bytes of a string or binary value.
@@ -184,6 +220,22 @@ impl Output for Bytes {
 
     fn finish(builder: Self::Builder, ty: &DataType) -> Result<Versions, OperatorError> {
         Ok(Versions::Bytes(builder, ty.clone()))
+    }
+
+    type Values = BytesVersions;
+
+    fn values(rows: usize) -> Self::Values {
+        BytesVersions { values: Vec::new(), indices: Vec::with_capacity(rows), bytes: 0 }
+    }
+
+    fn push_value(values: &mut Self::Values, value: Option<Self>) {
+        values.push(value);
+    }
+
+    fn column(values: Self::Values, ty: &DataType) -> Result<ArrayRef, OperatorError> {
+        // no more values than rows, which are counted in 32 bits
+        let positions: Vec<u32> = (0..values.indices.len() as u32).collect();
+        values.gather(&positions, ty)
     }
 
     fn same(&self, other: &Self) -> bool {
