@@ -16,12 +16,14 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 
 # The distribution of Flink that tests of real processes start.
 FLINK_HOME := $(CACHE)/flink-2.2.1
+# Its library of RocksDB, for tests without a JVM.
+export STREAMFUSION_ROCKSDB_LIBRARY ?= $(CACHE)/rocksdb/librocksdbjni-linux64.so
 LIBRARY := $(CARGO_TARGET_DIR)/release/libstreamfusion_jni.so
 # -B: no colours and no progress bars. -o is never used, so that a new machine works like an old one.
 MVN := mvn -B -q -f flink/pom.xml -Dstreamfusion.native.library=$(LIBRARY)
 SQL ?= demo/flights.sql
 
-.PHONY: help tools library jars data distribution demo test check rust-test java-test bench bench-job bench-checkpoint package cli clean
+.PHONY: help tools library jars data distribution rocksdb demo test check rust-test java-test bench bench-job bench-checkpoint package cli clean
 
 help:
 	@sed -n '3,8s/^# *//p' Makefile
@@ -48,7 +50,11 @@ check: tools
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 
-rust-test: tools
+rocksdb: distribution
+	python3 -c 'import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extract("librocksdbjni-linux64.so", sys.argv[2])' \
+	  "$(FLINK_HOME)/lib/flink-dist-2.2.1.jar" "$(CACHE)/rocksdb"
+
+rust-test: tools rocksdb
 	cargo test --locked --workspace
 
 distribution: tools

@@ -7,7 +7,7 @@
 //! Values lie in pages of 64, and a page belongs to one key group ([`Slots`]). A snapshot moves the page directories
 //! ([`paged`]) and touches no page; it is encoded key group by key group, on another thread, by the [`codec`] of each
 //! column. [`canonical`] is the form in which the state of a key group lies in a savepoint.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod canonical;
 pub mod codec;
@@ -18,6 +18,7 @@ pub mod index;
 pub mod keyed;
 pub mod map;
 pub mod paged;
+pub mod rocksdb;
 pub mod rows;
 pub mod slots;
 pub mod table;

@@ -208,7 +208,7 @@ fn follow(layout: &KeyLayout, steps: &[(Option<u64>, i64, i64)], batch_rows: usi
                 BatchKeys::Fixed(&bits, column.nulls())
             }
             KeyLayout::Bytes(_) => {
-                encoder.encode(&[column.clone()], batch.len(), &mut rows)?;
+                encoder.encode(std::slice::from_ref(&column), batch.len(), &mut rows)?;
                 BatchKeys::Bytes(&rows)
             }
         };
