@@ -88,7 +88,10 @@ impl Capabilities for Engine {
             | NodeKind::IntervalJoin(_)
             | NodeKind::TemporalJoin(_)
             | NodeKind::OverAggregate(_)
-            | NodeKind::TemporalSort(_) => Err(node.not_supported()),
+            | NodeKind::TemporalSort(_)
+            | NodeKind::WindowAggregate(_)
+            | NodeKind::LocalWindowAggregate(_)
+            | NodeKind::GlobalWindowAggregate(_) => Err(node.not_supported()),
             NodeKind::Stock(reason) => Err(reason.clone()),
         }
     }

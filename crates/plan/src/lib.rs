@@ -20,6 +20,7 @@ mod response;
 pub mod rex;
 pub mod spec;
 pub mod types;
+pub mod zone;
 
 pub use capability::{Capabilities, Host, NativeNode};
 pub use entry::EntryField;

@@ -16,6 +16,7 @@ use crate::node::{Distribution, Node, NodeKind};
 use crate::reader::{Config, read_node, read_type};
 use crate::reason::Reason;
 use crate::types::LogicalType;
+use crate::zone::RULES_OPTION_PREFIX;
 
 /// What the engine needs to open a stage.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,7 +41,7 @@ pub struct StageSpec {
     /// What the stages behind read of each field of the output. The others may leave as columns of type Null; a computed
     /// column that nobody reads leaves as it was computed.
     pub writes: Vec<EntryField>,
-    /// The session's `table.*` options.
+    /// The session's `table.*` options, and the rules of time zones.
     pub config: Config,
 }
 
@@ -165,7 +166,7 @@ pub(crate) fn write(parts: &SpecParts<'_>) -> Value {
     let config: Map<String, Value> = parts
         .config
         .iter()
-        .filter(|(key, _)| key.starts_with("table."))
+        .filter(|(key, _)| key.starts_with("table.") || key.starts_with(RULES_OPTION_PREFIX))
         .map(|(key, value)| (key.clone(), Value::String(value.clone())))
         .collect();
     let mut spec = json!({

@@ -48,7 +48,7 @@ pub(super) fn incremental(
 }
 
 /// The output begins with the grouping columns.
-fn keys(grouping: &[usize], input: &[Field], output: &[Field]) -> Result<(), Reason> {
+pub(super) fn keys(grouping: &[usize], input: &[Field], output: &[Field]) -> Result<(), Reason> {
     let same =
         |(key, field): (&usize, &Field)| input.get(*key).is_some_and(|column| same_layout(&column.ty, &field.ty));
     if grouping.len() > output.len() {
@@ -61,7 +61,7 @@ fn keys(grouping: &[usize], input: &[Field], output: &[Field]) -> Result<(), Rea
 }
 
 /// The output ends with the results.
-fn results(calls: &[AggCall], keys: usize, output: &[Field]) -> Result<(), Reason> {
+pub(super) fn results(calls: &[AggCall], keys: usize, output: &[Field]) -> Result<(), Reason> {
     if keys + calls.len() != output.len() {
         return Err(malformed("the aggregate has another number of columns than its output"));
     }
@@ -71,7 +71,7 @@ fn results(calls: &[AggCall], keys: usize, output: &[Field]) -> Result<(), Reaso
     Ok(())
 }
 
-fn calls(calls: &[AggCall], columns: &[Field]) -> Result<(), Reason> {
+pub(super) fn calls(calls: &[AggCall], columns: &[Field]) -> Result<(), Reason> {
     for call in calls {
         if !exist(&call.args, columns) {
             return Err(malformed("an argument of an aggregate call does not exist"));

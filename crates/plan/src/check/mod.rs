@@ -7,6 +7,7 @@ mod aggregate;
 mod join;
 mod over;
 mod rows;
+mod window;
 
 use crate::node::{Calc, Distribution, Node, NodeKind};
 use crate::reason::Reason;
@@ -35,6 +36,9 @@ pub fn check_node(node: &Node, inputs: &[&LogicalType]) -> Result<(), Reason> {
         NodeKind::LocalGroupAggregate(aggregate) => aggregate::local(aggregate, input, output),
         NodeKind::GlobalGroupAggregate(aggregate) => aggregate::global(aggregate, input, output),
         NodeKind::IncrementalGroupAggregate(aggregate) => aggregate::incremental(aggregate, input, output),
+        NodeKind::WindowAggregate(aggregate) => window::window_aggregate(aggregate, input, output),
+        NodeKind::LocalWindowAggregate(aggregate) => window::local(aggregate, input, output),
+        NodeKind::GlobalWindowAggregate(aggregate) => window::global(aggregate, input, output),
         NodeKind::ChangelogNormalize(normalize) => rows::normalize(normalize, input, output),
         NodeKind::Deduplicate(deduplicate) => rows::deduplicate(deduplicate, input, output),
         NodeKind::Rank(rank) | NodeKind::SortLimit(rank) | NodeKind::Limit(rank) => rows::rank(rank, input, output),

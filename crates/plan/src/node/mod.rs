@@ -12,6 +12,7 @@ mod over;
 mod rank;
 mod temporal_sort;
 mod timed_join;
+mod window;
 
 pub use aggregate::{AggCall, GlobalGroupAggregate, GroupAggregate, IncrementalGroupAggregate, LocalGroupAggregate};
 pub use deduplicate::{ChangelogNormalize, Deduplicate, KeepRow};
@@ -21,6 +22,10 @@ pub use over::{Constant, OverAggregate, OverFrame};
 pub use rank::{Rank, RankRange, RankStrategy, SortField};
 pub use temporal_sort::TemporalSort;
 pub use timed_join::{IntervalJoin, JoinSpec, RowTimes, TemporalJoin, WindowBounds};
+pub use window::{
+    GlobalWindowAggregate, LocalWindowAggregate, ShiftZone, WindowAggregate, WindowProperty, WindowSpec, Windowing,
+    WindowingStrategy,
+};
 
 use crate::reason::Reason;
 use crate::rex::Rex;
@@ -79,6 +84,12 @@ pub enum NodeKind {
     SortLimit(Rank),
     /// FETCH without ORDER BY: as `SortLimit`, and `order_by` is empty too.
     Limit(Rank),
+    /// Aggregate over windows in one phase.
+    WindowAggregate(WindowAggregate),
+    /// First phase of an aggregate over windows in two phases.
+    LocalWindowAggregate(LocalWindowAggregate),
+    /// Second phase of an aggregate over windows in two phases.
+    GlobalWindowAggregate(GlobalWindowAggregate),
     /// Join of two streams without a window.
     Join(Join),
     /// Join of two streams whose times must be near each other.

@@ -101,11 +101,16 @@ fn demand(graph: &Graph, decisions: &Decisions, live: &Live, reader: usize, inpu
         NodeKind::Union | NodeKind::DropUpdateBefore | NodeKind::Exchange(_) | NodeKind::MiniBatchAssigner(_) => {
             live[reader].clone()
         }
-        NodeKind::Calc(_) | NodeKind::Expand(_) | NodeKind::GroupAggregate(_) | NodeKind::LocalGroupAggregate(_) => {
-            nothing(input)
-        }
+        NodeKind::Calc(_)
+        | NodeKind::Expand(_)
+        | NodeKind::GroupAggregate(_)
+        | NodeKind::LocalGroupAggregate(_)
+        | NodeKind::WindowAggregate(_)
+        | NodeKind::LocalWindowAggregate(_) => nothing(input),
         // Keys, accumulators and views: all of it is merged.
-        NodeKind::GlobalGroupAggregate(_) | NodeKind::IncrementalGroupAggregate(_) => everything(input),
+        NodeKind::GlobalGroupAggregate(_)
+        | NodeKind::IncrementalGroupAggregate(_)
+        | NodeKind::GlobalWindowAggregate(_) => everything(input),
         // Rows are kept, and compared, whole: whether a change is one must not depend on who reads it, and neither must
         // what is in state.
         NodeKind::ChangelogNormalize(_)
@@ -131,6 +136,14 @@ fn demand(graph: &Graph, decisions: &Decisions, live: &Live, reader: usize, inpu
         NodeKind::Exchange(Distribution::Hash(keys)) => reads.whole(keys.iter().copied()),
         NodeKind::GroupAggregate(aggregate) => reads.aggregate(&aggregate.grouping, &aggregate.calls),
         NodeKind::LocalGroupAggregate(aggregate) => reads.aggregate(&aggregate.grouping, &aggregate.calls),
+        NodeKind::WindowAggregate(aggregate) => {
+            reads.aggregate(&aggregate.grouping, &aggregate.calls);
+            reads.whole(aggregate.windowing.columns());
+        }
+        NodeKind::LocalWindowAggregate(aggregate) => {
+            reads.aggregate(&aggregate.grouping, &aggregate.calls);
+            reads.whole(aggregate.windowing.columns());
+        }
         _ => {}
     }
     demand

@@ -122,11 +122,16 @@ fn read_incremental(node: &NodeJson<'_>) -> Result<IncrementalGroupAggregate, Re
     })
 }
 
-fn read_row(map: &Map<String, Value>, key: &str) -> Result<LogicalType, Reason> {
+pub(super) fn read_row(map: &Map<String, Value>, key: &str) -> Result<LogicalType, Reason> {
     match read_type(required(map, key)?)? {
         row @ LogicalType { kind: TypeKind::Row(_), .. } => Ok(row),
         _ => Err(malformed(format_args!("`{key}` is not a ROW"))),
     }
+}
+
+/// The calls of a node that says once for all of them whether rows are retracted.
+pub(super) fn read_calls_alike(map: &Map<String, Value>, need_retraction: bool) -> Result<Vec<AggCall>, Reason> {
+    array(map, "aggCalls")?.iter().map(|json| read_call(json, need_retraction)).collect()
 }
 
 fn read_calls(map: &Map<String, Value>, calls: &str, retractions: &str) -> Result<Vec<AggCall>, Reason> {

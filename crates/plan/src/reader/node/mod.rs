@@ -16,6 +16,8 @@ mod rank;
 #[expect(clippy::panic, reason = "a test fails by panicking")]
 mod tests;
 mod timed_join;
+mod window_aggregate;
+mod windowing;
 
 use serde_json::{Map, Value};
 
@@ -54,7 +56,7 @@ struct NodeJson<'a> {
     options: Options<'a>,
 }
 
-const TYPES: [NodeType; 20] = [
+const TYPES: &[NodeType] = &[
     calc::CALC,
     calc::EXPAND,
     NodeType {
@@ -87,6 +89,9 @@ const TYPES: [NodeType; 20] = [
     timed_join::TEMPORAL_JOIN,
     over::OVER_AGGREGATE,
     over::TEMPORAL_SORT,
+    window_aggregate::WINDOW_AGGREGATE,
+    window_aggregate::LOCAL_WINDOW_AGGREGATE,
+    window_aggregate::GLOBAL_WINDOW_AGGREGATE,
 ];
 
 /// Reads one node. `inputs` are the ids of its input nodes, `config` the session's options, which stand behind the

@@ -7,9 +7,11 @@ use serde_json::{Map, Value};
 use super::Config;
 use crate::reader::json::{array, integer, malformed, object, text, unknown_key};
 use crate::reason::Reason;
+use crate::zone::{RULES_OPTION_PREFIX, ZoneRules};
 
 pub(super) const MINI_BATCH_ENABLED: &str = "table.exec.mini-batch.enabled";
 pub(super) const MINI_BATCH_SIZE: &str = "table.exec.mini-batch.size";
+pub(super) const LOCAL_TIME_ZONE: &str = "table.local-time-zone";
 const STATE_TTL: &str = "table.exec.state.ttl";
 
 /// The options of a node.
@@ -36,6 +38,17 @@ impl<'a> Options<'a> {
     /// The value of an option, as text.
     fn get(&self, key: &str) -> Option<&str> {
         self.own.get(key).or_else(|| self.session.get(key)).map(String::as_str)
+    }
+
+    /// The rules of the time zone that the node or else the session names, or why they are not known.
+    pub(super) fn zone_rules(&self) -> Result<ZoneRules, Reason> {
+        let name = self.get(LOCAL_TIME_ZONE).unwrap_or("default");
+        match self.session.get(&format!("{RULES_OPTION_PREFIX}{name}")) {
+            Some(rules) => ZoneRules::read(rules),
+            // needs no JVM to be known
+            None if name == "UTC" => Ok(ZoneRules::fixed(name, 0)),
+            None => Err(Reason::new(format!("the rules of the time zone `{name}` are not known here"))),
+        }
     }
 
     /// An option that is true or false.

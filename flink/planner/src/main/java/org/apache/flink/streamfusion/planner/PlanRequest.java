@@ -7,6 +7,7 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectWri
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ArrayNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.flink.streamfusion.runtime.NativeException;
+import org.apache.flink.table.api.config.TableConfigOptions;
 import org.apache.flink.table.planner.plan.nodes.exec.ExecEdge;
 import org.apache.flink.table.planner.plan.nodes.exec.ExecNode;
 import org.apache.flink.table.planner.plan.nodes.exec.ExecNodeGraph;
@@ -20,6 +21,8 @@ import org.apache.flink.util.jackson.JacksonMapperFactory;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
 
 /**
  * A plan as text for Rust, and the way back from the ids in the answer to Flink's nodes.
@@ -57,6 +60,7 @@ final class PlanRequest {
             }
         }
         addResults(graph, nodesJson, edgesJson);
+        addZoneRules(config, configJson);
         this.text = MAPPER.writeValueAsString(request);
     }
 
@@ -122,6 +126,22 @@ final class PlanRequest {
                 json.set("outputType", nodeJson.get(root.getId()).get("outputType"));
                 edgesJson.addObject().put("source", root.getId()).put("target", id);
             }
+        }
+    }
+
+    /** Tells the rules of each time zone that the session or a node names. */
+    private void addZoneRules(Map<String, String> config, ObjectNode configJson) {
+        final String option = TableConfigOptions.LOCAL_TIME_ZONE.key();
+        final Set<String> zones = new TreeSet<>();
+        zones.add(config.getOrDefault(option, TableConfigOptions.LOCAL_TIME_ZONE.defaultValue()));
+        for (JsonNode json : nodeJson.values()) {
+            final JsonNode zone = json.path("configuration").path(option);
+            if (zone.isTextual()) {
+                zones.add(zone.asText());
+            }
+        }
+        for (String zone : zones) {
+            ZoneRulesText.ofOption(zone).ifPresent(rules -> configJson.put(ZoneRulesText.OPTION_PREFIX + zone, rules));
         }
     }
 

@@ -1,0 +1,77 @@
+//! Nodes that go by windows.
+
+use super::{aggregate, malformed, same_layout};
+use crate::node::{
+    AggCall, GlobalWindowAggregate, LocalWindowAggregate, WindowAggregate, WindowProperty, Windowing, WindowingStrategy,
+};
+use crate::reason::Reason;
+use crate::types::{Field, LogicalType, TypeKind};
+
+pub(super) fn window_aggregate(
+    aggregate: &WindowAggregate,
+    input: &LogicalType,
+    output: &LogicalType,
+) -> Result<(), Reason> {
+    windowing(&aggregate.windowing, input.fields())?;
+    aggregate::keys(&aggregate.grouping, input.fields(), output.fields())?;
+    results(&aggregate.calls, &aggregate.properties, aggregate.grouping.len(), output.fields())?;
+    aggregate::calls(&aggregate.calls, input.fields())
+}
+
+pub(super) fn local(aggregate: &LocalWindowAggregate, input: &LogicalType, output: &LogicalType) -> Result<(), Reason> {
+    windowing(&aggregate.windowing, input.fields())?;
+    aggregate::keys(&aggregate.grouping, input.fields(), output.fields())?;
+    if output.fields().last().is_none_or(|end| end.ty.kind != TypeKind::BigInt) {
+        return Err(malformed("a local aggregate over windows does not hand on the end of the slice"));
+    }
+    aggregate::calls(&aggregate.calls, input.fields())
+}
+
+pub(super) fn global(
+    aggregate: &GlobalWindowAggregate,
+    input: &LogicalType,
+    output: &LogicalType,
+) -> Result<(), Reason> {
+    windowing(&aggregate.windowing, input.fields())?;
+    aggregate::keys(&aggregate.grouping, input.fields(), output.fields())?;
+    results(&aggregate.calls, &aggregate.properties, aggregate.grouping.len(), output.fields())?;
+    aggregate::calls(&aggregate.calls, aggregate.local_input.fields())
+}
+
+/// The columns from which a node has its windows exist and are what the strategy says.
+pub(super) fn windowing(windowing: &Windowing, input: &[Field]) -> Result<(), Reason> {
+    let column = |column: usize| input.get(column).map(|field| &field.ty);
+    // a local phase hands on the end of a window as BIGINT
+    let is_time = |ty: &LogicalType| matches!(ty.kind, TypeKind::Timestamp { precision: 3, .. } | TypeKind::BigInt);
+    let fits = match windowing.strategy {
+        WindowingStrategy::TimeAttribute { column: time } => {
+            column(time).is_some_and(|ty| same_layout(ty, &windowing.time_attribute))
+        }
+        WindowingStrategy::WindowAttached { start, end } => {
+            column(end).is_some_and(is_time) && start.is_none_or(|start| column(start).is_some_and(is_time))
+        }
+        WindowingStrategy::SliceAttached { end } => column(end).is_some_and(|ty| ty.kind == TypeKind::BigInt),
+    };
+    if fits { Ok(()) } else { Err(malformed("a column with the time of a window does not exist or has another type")) }
+}
+
+/// The output ends with results and properties.
+pub(super) fn results(
+    calls: &[AggCall],
+    properties: &[WindowProperty],
+    keys: usize,
+    output: &[Field],
+) -> Result<(), Reason> {
+    let Some((results, last)) = output.len().checked_sub(properties.len()).map(|end| output.split_at(end)) else {
+        return Err(malformed("the aggregate has another number of columns than its output"));
+    };
+    let fits = |(property, field): (&WindowProperty, &Field)| match (property, &field.ty.kind) {
+        (WindowProperty::Start | WindowProperty::End, kind) => matches!(kind, TypeKind::Timestamp { precision: 3, .. }),
+        (WindowProperty::Rowtime, TypeKind::Timestamp { precision: 3, .. }) => true,
+        (_, kind) => matches!(kind, TypeKind::TimestampLtz { precision: 3, .. }),
+    };
+    if !properties.iter().zip(last).all(fits) {
+        return Err(malformed("a window property has another type than its output column"));
+    }
+    aggregate::results(calls, keys, results)
+}
