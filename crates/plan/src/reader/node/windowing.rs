@@ -27,11 +27,11 @@ pub(super) fn windowing(node: &NodeJson<'_>) -> Result<Windowing, Reason> {
         _ => TimeAttribute::Regular,
     };
     let is_rowtime = attribute == TimeAttribute::Rowtime;
-    if optional(map, "isRowtime").is_some() && boolean(map, "isRowtime")? != is_rowtime {
-        return Err(malformed("`isRowtime` of `windowing` is not what its time attribute says"));
-    }
     if attribute == TimeAttribute::Regular {
         return Err(malformed("the windows go by a column that is no time attribute"));
+    }
+    if optional(map, "isRowtime").is_some() && boolean(map, "isRowtime")? != is_rowtime {
+        return Err(malformed("`isRowtime` of `windowing` is not what its time attribute says"));
     }
     let zone = shift_zone(&time_attribute, &node.options)?;
     Ok(Windowing { strategy, window: read_window(required(map, "window")?)?, time_attribute, is_rowtime, zone })
@@ -134,8 +134,12 @@ fn duration_ms(text: &str) -> Option<i64> {
         let (_, unit) = units.by_ref().find(|(unit, _)| *unit == letter)?;
         let part = match number.split_once('.') {
             None => number.parse::<i64>().ok()?.checked_mul(unit)?,
-            Some((whole, fraction)) if letter == 'S' && (1..=3).contains(&fraction.len()) => {
-                let fraction_ms: i64 = format!("{fraction:0<3}").parse().ok().filter(|ms| *ms >= 0)?;
+            Some((whole, fraction))
+                if letter == 'S'
+                    && (1..=3).contains(&fraction.len())
+                    && fraction.bytes().all(|byte| byte.is_ascii_digit()) =>
+            {
+                let fraction_ms: i64 = format!("{fraction:0<3}").parse().ok()?;
                 let whole_ms = whole.parse::<i64>().ok()?.checked_mul(unit)?;
                 if whole.starts_with('-') {
                     whole_ms.checked_sub(fraction_ms)?
