@@ -91,7 +91,8 @@ impl Capabilities for Engine {
             | NodeKind::TemporalSort(_)
             | NodeKind::WindowAggregate(_)
             | NodeKind::LocalWindowAggregate(_)
-            | NodeKind::GlobalWindowAggregate(_) => Err(node.not_supported()),
+            | NodeKind::GlobalWindowAggregate(_)
+            | NodeKind::GroupWindowAggregate(_) => Err(node.not_supported()),
             NodeKind::Stock(reason) => Err(reason.clone()),
         }
     }

@@ -39,6 +39,7 @@ pub fn check_node(node: &Node, inputs: &[&LogicalType]) -> Result<(), Reason> {
         NodeKind::WindowAggregate(aggregate) => window::window_aggregate(aggregate, input, output),
         NodeKind::LocalWindowAggregate(aggregate) => window::local(aggregate, input, output),
         NodeKind::GlobalWindowAggregate(aggregate) => window::global(aggregate, input, output),
+        NodeKind::GroupWindowAggregate(aggregate) => window::group_window(aggregate, input, output),
         NodeKind::ChangelogNormalize(normalize) => rows::normalize(normalize, input, output),
         NodeKind::Deduplicate(deduplicate) => rows::deduplicate(deduplicate, input, output),
         NodeKind::Rank(rank) | NodeKind::SortLimit(rank) | NodeKind::Limit(rank) => rows::rank(rank, input, output),

@@ -2,7 +2,8 @@
 
 use super::{aggregate, malformed, same_layout};
 use crate::node::{
-    AggCall, GlobalWindowAggregate, LocalWindowAggregate, WindowAggregate, WindowProperty, Windowing, WindowingStrategy,
+    AggCall, GlobalWindowAggregate, GroupWindowAggregate, LocalWindowAggregate, WindowAggregate, WindowProperty,
+    Windowing, WindowingStrategy,
 };
 use crate::reason::Reason;
 use crate::types::{Field, LogicalType, TypeKind};
@@ -36,6 +37,22 @@ pub(super) fn global(
     aggregate::keys(&aggregate.grouping, input.fields(), output.fields())?;
     results(&aggregate.calls, &aggregate.properties, aggregate.grouping.len(), output.fields())?;
     aggregate::calls(&aggregate.calls, aggregate.local_input.fields())
+}
+
+pub(super) fn group_window(
+    aggregate: &GroupWindowAggregate,
+    input: &LogicalType,
+    output: &LogicalType,
+) -> Result<(), Reason> {
+    let time = input.fields().get(aggregate.time_column).map(|field| &field.ty.kind);
+    let is_time =
+        matches!(time, Some(TypeKind::Timestamp { precision: 3, .. } | TypeKind::TimestampLtz { precision: 3, .. }));
+    if !is_time {
+        return Err(malformed("a column with the time of a window does not exist or has another type"));
+    }
+    aggregate::keys(&aggregate.grouping, input.fields(), output.fields())?;
+    results(&aggregate.calls, &aggregate.properties, aggregate.grouping.len(), output.fields())?;
+    aggregate::calls(&aggregate.calls, input.fields())
 }
 
 /// The columns from which a node has its windows exist and are what the strategy says.

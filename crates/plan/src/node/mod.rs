@@ -6,6 +6,7 @@
 
 mod aggregate;
 mod deduplicate;
+mod group_window;
 mod join;
 mod mini_batch;
 mod over;
@@ -16,6 +17,7 @@ mod window;
 
 pub use aggregate::{AggCall, GlobalGroupAggregate, GroupAggregate, IncrementalGroupAggregate, LocalGroupAggregate};
 pub use deduplicate::{ChangelogNormalize, Deduplicate, KeepRow};
+pub use group_window::GroupWindowAggregate;
 pub use join::{InputSide, InputSideKey, Join, JoinType};
 pub use mini_batch::MiniBatchAssigner;
 pub use over::{Constant, OverAggregate, OverFrame};
@@ -90,6 +92,8 @@ pub enum NodeKind {
     LocalWindowAggregate(LocalWindowAggregate),
     /// Second phase of an aggregate over windows in two phases.
     GlobalWindowAggregate(GlobalWindowAggregate),
+    /// GROUP BY with a window in it.
+    GroupWindowAggregate(GroupWindowAggregate),
     /// Join of two streams without a window.
     Join(Join),
     /// Join of two streams whose times must be near each other.

@@ -106,7 +106,8 @@ fn demand(graph: &Graph, decisions: &Decisions, live: &Live, reader: usize, inpu
         | NodeKind::GroupAggregate(_)
         | NodeKind::LocalGroupAggregate(_)
         | NodeKind::WindowAggregate(_)
-        | NodeKind::LocalWindowAggregate(_) => nothing(input),
+        | NodeKind::LocalWindowAggregate(_)
+        | NodeKind::GroupWindowAggregate(_) => nothing(input),
         // Keys, accumulators and views: all of it is merged.
         NodeKind::GlobalGroupAggregate(_)
         | NodeKind::IncrementalGroupAggregate(_)
@@ -139,6 +140,10 @@ fn demand(graph: &Graph, decisions: &Decisions, live: &Live, reader: usize, inpu
         NodeKind::WindowAggregate(aggregate) => {
             reads.aggregate(&aggregate.grouping, &aggregate.calls);
             reads.whole(aggregate.windowing.columns());
+        }
+        NodeKind::GroupWindowAggregate(aggregate) => {
+            reads.aggregate(&aggregate.grouping, &aggregate.calls);
+            reads.whole(aggregate.read_time());
         }
         NodeKind::LocalWindowAggregate(aggregate) => {
             reads.aggregate(&aggregate.grouping, &aggregate.calls);

@@ -7,6 +7,7 @@ mod aggregate;
 mod calc;
 mod deduplicate;
 mod exchange;
+mod group_window;
 mod join;
 mod mini_batch;
 mod options;
@@ -92,6 +93,7 @@ const TYPES: &[NodeType] = &[
     window_aggregate::WINDOW_AGGREGATE,
     window_aggregate::LOCAL_WINDOW_AGGREGATE,
     window_aggregate::GLOBAL_WINDOW_AGGREGATE,
+    group_window::GROUP_WINDOW_AGGREGATE,
 ];
 
 /// Reads one node. `inputs` are the ids of its input nodes, `config` the session's options, which stand behind the

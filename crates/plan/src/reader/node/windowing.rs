@@ -106,7 +106,7 @@ fn read_window(json: &Value) -> Result<WindowSpec, Reason> {
 }
 
 /// A duration of at least a millisecond.
-fn length(map: &Map<String, Value>, key: &str) -> Result<i64, Reason> {
+pub(super) fn length(map: &Map<String, Value>, key: &str) -> Result<i64, Reason> {
     let millis = duration(map, key)?;
     if millis > 0 { Ok(millis) } else { Err(malformed(format_args!("`{key}` of a window is not positive"))) }
 }

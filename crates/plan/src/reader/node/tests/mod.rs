@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod deduplicate;
+mod group_window;
 mod join;
 mod over;
 mod rank;
