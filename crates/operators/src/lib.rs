@@ -22,6 +22,7 @@ mod mark;
 mod mini_batch_assigner;
 pub mod rank;
 mod row_per_key;
+mod unslicing;
 pub mod window;
 
 pub use calc::Calc;

@@ -1,0 +1,345 @@
+//! The open windows of all keys: which one each row of a batch belongs to, and which are due.
+//!
+//! A batch is taken in *runs*: rows between which no two windows become one, so that they can be accumulated call by call. Inside
+//! a run, windows are numbered in first-touch order; new ones get their slots at its end, all at once.
+//!
+//! Keys are looked up once per row, in a table of their own that has just those with open windows. The window of a row is found there, so
+//! that the state is asked only for new ones. The namespace of a window is the start that it had at first, which no other window of the
+//! key has.
+//!
+//! Everything here is made anew from the state at a restore: there lies, per key and window, where the window began and ends.
+
+use arrow::array::{ArrayRef, UInt32Array};
+use arrow::compute::take;
+use streamfusion_state::{ColumnId, KeyedTable, StateContext, Touched};
+
+use super::clock::Clock;
+use super::sessions::{Ended, Outcome, Session, Sessions};
+use super::timers::Timers;
+use crate::OperatorError;
+use crate::keys::Keys;
+use crate::window::TimeWindow;
+
+/// Slots whose windows are made anew at a time.
+const RESTORED_SLOTS: usize = 8192;
+
+/// The columns of a window in the state.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    pub(super) start: ColumnId<i64>,
+    pub(super) end: ColumnId<i64>,
+}
+
+/// A window that is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Due {
+    pub(super) window: TimeWindow,
+    pub(super) slot: u32,
+}
+
+/// Two windows that became one, by their slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Merge {
+    /// The one that stays.
+    pub(super) into: u32,
+    /// The one that is gone.
+    pub(super) from: u32,
+}
+
+/// Rows of a batch with their windows.
+#[derive(Debug, Default)]
+pub(super) struct Run {
+    /// Per row the number of its window; [`Session::NONE`] for a late row.
+    pub(super) numbers: Vec<u32>,
+    /// Per number the slot of the window.
+    pub(super) slots: Vec<u32>,
+    /// Per number the slot of its key.
+    keys: Vec<u32>,
+    opened: Vec<Opened>,
+}
+
+/// A window that a row of the run opened.
+#[derive(Debug, Clone, Copy)]
+struct Opened {
+    number: u32,
+    row: u32,
+    namespace: i64,
+}
+
+/// Where a row made one window of two.
+#[derive(Debug, Clone, Copy)]
+struct Merged {
+    key: u32,
+    into: usize,
+    from: Session,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct OpenWindows {
+    keys: KeyedTable,
+    touched: Touched,
+    /// Per slot of `keys`.
+    windows: Vec<Sessions>,
+    /// Per slot of the state the slot of its key.
+    owners: Vec<u32>,
+    timers: Timers,
+    run: Run,
+    merged: Option<Merged>,
+    loaded: Touched,
+}
+
+impl OpenWindows {
+    pub(super) fn new(keys: &Keys, context: &StateContext) -> Self {
+        Self {
+            keys: KeyedTable::new("keys", keys.layout(), None, context),
+            touched: Touched::default(),
+            windows: Vec::new(),
+            owners: Vec::new(),
+            timers: Timers::default(),
+            run: Run::default(),
+            merged: None,
+            loaded: Touched::default(),
+        }
+    }
+
+    /// Begins a batch: finds the keys of its rows.
+    pub(super) fn begin_batch(
+        &mut self,
+        keys: &mut Keys,
+        columns: &[ArrayRef],
+        num_rows: usize,
+    ) -> Result<(), OperatorError> {
+        keys.load(columns, num_rows, &mut self.keys, &mut self.touched)?;
+        self.grow();
+        Ok(())
+    }
+
+    fn grow(&mut self) {
+        let most = self.touched.slots.iter().max().map_or(0, |slot| *slot as usize + 1);
+        if self.windows.len() < most {
+            self.windows.resize_with(most, Sessions::default);
+        }
+    }
+
+    /// Takes rows of the batch from `first` on, as far as a run goes; `add` finds the window of a row among those of its key. Returns how
+    /// many rows are late.
+    pub(super) fn take_run(
+        &mut self,
+        first: usize,
+        mut add: impl FnMut(&mut Sessions, usize) -> Result<Outcome, Ended>,
+    ) -> Result<usize, Ended> {
+        let Self { touched, windows, run, merged, .. } = self;
+        run.numbers.clear();
+        run.slots.clear();
+        run.keys.clear();
+        run.opened.clear();
+        let mut late = 0;
+        let mut first = first;
+        if let Some(Merged { key, into, .. }) = merged.take()
+            && let Some(session) = windows[key as usize].as_mut_slice().get_mut(into)
+        {
+            run.number(session, key, first);
+            first += 1;
+        }
+        for (row, group) in touched.groups.iter().enumerate().skip(first) {
+            let key = touched.slots[*group as usize];
+            let sessions = &mut windows[key as usize];
+            match add(sessions, row)? {
+                Outcome::Joined(place) | Outcome::Opened(place) => {
+                    run.number(&mut sessions.as_mut_slice()[place], key, row);
+                }
+                Outcome::Late => {
+                    late += 1;
+                    run.numbers.push(Session::NONE);
+                }
+                Outcome::Merged { into, from } => {
+                    *merged = Some(Merged { key, into, from });
+                    break;
+                }
+            }
+        }
+        Ok(late)
+    }
+
+    /// The rows of the run and their windows, which all have slots now. `columns` are the key columns of the batch.
+    pub(super) fn load_run(
+        &mut self,
+        keys: &mut Keys,
+        columns: &[ArrayRef],
+        table: &mut KeyedTable,
+    ) -> Result<&Run, OperatorError> {
+        let Self { windows, owners, run, loaded, .. } = self;
+        if run.opened.is_empty() {
+            return Ok(run);
+        }
+        let rows = UInt32Array::from_iter_values(run.opened.iter().map(|opened| opened.row));
+        let columns = columns.iter().map(|column| take(column, &rows, None)).collect::<Result<Vec<_>, _>>()?;
+        let namespaces: Vec<i64> = run.opened.iter().map(|opened| opened.namespace).collect();
+        keys.load_in(&columns, &namespaces, table, loaded)?;
+        let most = loaded.slots.iter().max().map_or(0, |slot| *slot as usize + 1);
+        if owners.len() < most {
+            owners.resize(most, Session::NONE);
+        }
+        for (opened, group) in run.opened.iter().zip(&loaded.groups) {
+            let (slot, key) = (loaded.slots[*group as usize], run.keys[opened.number as usize]);
+            run.slots[opened.number as usize] = slot;
+            owners[slot as usize] = key;
+            let sessions = windows[key as usize].as_mut_slice();
+            if let Some(session) = sessions.iter_mut().find(|session| session.number == opened.number) {
+                session.slot = slot;
+            }
+        }
+        Ok(run)
+    }
+
+    /// What ended the run, where that was not the end of the batch.
+    pub(super) fn merge(&self) -> Option<Merge> {
+        let Merged { key, into, from } = self.merged?;
+        let into = self.windows[key as usize].as_slice().get(into)?.slot;
+        let from = if from.slot == Session::NONE { self.run.slots[from.number as usize] } else { from.slot };
+        Some(Merge { into, from })
+    }
+
+    /// Ends the run: writes the bounds of its windows, and sets their timers.
+    pub(super) fn end_run(
+        &mut self,
+        bounds: Bounds,
+        table: &mut KeyedTable,
+        clock: &Clock,
+    ) -> Result<(), OperatorError> {
+        let Self { windows, run, timers, .. } = self;
+        for place in [(bounds.start, false), (bounds.end, true)] {
+            let (column, is_end) = place;
+            let values = table.column(column)?;
+            for (slot, key) in run.slots.iter().zip(&run.keys) {
+                let sessions = windows[*key as usize].as_slice();
+                if let Some(session) = sessions.iter().find(|session| session.slot == *slot) {
+                    values.set(*slot, if is_end { session.window.end } else { session.window.start });
+                }
+            }
+        }
+        for (slot, key) in run.slots.iter().zip(&run.keys) {
+            let sessions = windows[*key as usize].as_mut_slice();
+            let Some(session) = sessions.iter_mut().find(|session| session.slot == *slot) else { continue };
+            session.number = Session::NONE;
+            let timer = clock.timer(session.window);
+            if timer < session.timer {
+                session.timer = timer;
+                timers.set(timer, *slot);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the rows of the batch behind the run are still to be taken.
+    pub(super) fn is_cut(&self) -> bool {
+        self.merged.is_some()
+    }
+
+    /// Ends a batch: forgets keys all of whose rows were late.
+    pub(super) fn end_batch(&mut self) -> Result<(), OperatorError> {
+        for key in &self.touched.slots {
+            if self.windows[*key as usize].is_empty() {
+                self.keys.remove(*key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets the windows that are due, and adds them to `due` in the order of their timers.
+    pub(super) fn take_due(&mut self, progress: i64, clock: &Clock, due: &mut Vec<Due>) -> Result<(), OperatorError> {
+        let mut fired = Vec::new();
+        while let Some((time, slot)) = self.timers.take_due(progress) {
+            let Some(key) = self.owners.get(slot as usize).copied().filter(|key| *key != Session::NONE) else {
+                continue;
+            };
+            let Some(sessions) = self.windows.get_mut(key as usize) else { continue };
+            let found = sessions.as_mut_slice().iter_mut().find(|session| session.slot == slot);
+            let Some(session) = found.filter(|session| session.timer == time) else { continue };
+            let timer = clock.timer(session.window);
+            if timer > progress {
+                session.timer = timer;
+                self.timers.set(timer, slot);
+                continue;
+            }
+            fired.push((timer, Due { window: session.window, slot }));
+            sessions.take(slot);
+            self.owners[slot as usize] = Session::NONE;
+            if sessions.is_empty() {
+                self.keys.remove(key)?;
+            }
+        }
+        fired.sort_unstable_by_key(|(timer, due)| (*timer, due.slot));
+        due.extend(fired.into_iter().map(|(_, due)| due));
+        Ok(())
+    }
+
+    /// When there is something to do next.
+    #[inline]
+    pub(super) fn next_timer(&self) -> Option<i64> {
+        self.timers.first()
+    }
+
+    /// Makes everything anew from the state.
+    pub(super) fn restore(
+        &mut self,
+        keys: &mut Keys,
+        bounds: Bounds,
+        table: &mut KeyedTable,
+        clock: &Clock,
+    ) -> Result<(), OperatorError> {
+        let mut slots = Vec::with_capacity(table.len());
+        table.for_each_slot(|slot, _| slots.push(slot));
+        let most = slots.iter().max().map_or(0, |slot| *slot as usize + 1);
+        self.owners.resize(most, Session::NONE);
+        for slots in slots.chunks(RESTORED_SLOTS) {
+            let columns = keys.of_slots(table, slots)?;
+            keys.load(&columns, slots.len(), &mut self.keys, &mut self.touched)?;
+            self.grow();
+            let starts: Vec<i64> = {
+                let column = table.column(bounds.start)?;
+                slots.iter().map(|slot| *column.get(*slot)).collect()
+            };
+            for ((slot, start), group) in slots.iter().zip(starts).zip(&self.touched.groups) {
+                let key = self.touched.slots[*group as usize];
+                let window = TimeWindow { start, end: *table.column(bounds.end)?.get(*slot) };
+                let timer = clock.timer(window);
+                let namespace = table.namespace(*slot);
+                let session = Session { window, namespace, slot: *slot, number: Session::NONE, timer };
+                self.windows[key as usize].restore(session);
+                self.owners[*slot as usize] = key;
+                self.timers.set(timer, *slot);
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes taken, for so many windows.
+    pub(super) fn bytes(&self, windows: usize) -> usize {
+        let lists = windows.saturating_sub(self.keys.len()) * 2 * size_of::<Session>();
+        self.keys.bytes()
+            + self.windows.capacity() * size_of::<Sessions>()
+            + lists
+            + self.owners.capacity() * size_of::<u32>()
+            + self.timers.bytes()
+    }
+}
+
+impl Run {
+    /// Numbers the window of a row.
+    #[inline]
+    fn number(&mut self, session: &mut Session, key: u32, row: usize) {
+        if session.number == Session::NONE {
+            // no more windows than rows, of which there are as many as fit into 31 bits
+            session.number = self.slots.len() as u32;
+            self.slots.push(session.slot);
+            self.keys.push(key);
+            if session.slot == Session::NONE {
+                let (number, row) = (session.number, row as u32);
+                self.opened.push(Opened { number, row, namespace: session.namespace });
+            }
+        }
+        self.numbers.push(session.number);
+    }
+}
