@@ -24,6 +24,9 @@ pub mod rank;
 mod row_per_key;
 mod unslicing;
 pub mod window;
+pub mod window_deduplicate;
+pub mod window_join;
+pub mod window_rank;
 
 pub use calc::Calc;
 pub use changelog_normalize::ChangelogNormalize;
@@ -36,6 +39,9 @@ pub use group_agg::{GlobalGroupAgg, GroupAgg, LocalGroupAgg};
 pub use join::Join;
 pub use mark::{Mark, WatermarkStatus};
 pub use mini_batch_assigner::MiniBatchAssigner;
+
+pub use window_deduplicate::WindowDeduplicate;
+pub use window_join::WindowJoin;
 
 use streamfusion_row::Batch;
 use streamfusion_state::KeyedState;

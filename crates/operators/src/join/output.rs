@@ -37,6 +37,11 @@ impl Source {
         Self { columns, row_bytes }
     }
 
+    /// Its columns.
+    pub(crate) fn columns(&self) -> &[ArrayRef] {
+        &self.columns
+    }
+
     /// Bytes taken, without those of the columns.
     pub(crate) fn bytes(&self) -> usize {
         self.row_bytes.memory()
@@ -98,6 +103,24 @@ impl Output {
         self.kinds.push(kind);
         self.input.push(input);
         self.other.push(other);
+    }
+
+    /// Adds pairs of rows, all +I. Both sides have as many.
+    #[inline]
+    pub(crate) fn insert_pairs(
+        &mut self,
+        input: impl ExactSizeIterator<Item = u32>,
+        other: impl ExactSizeIterator<Item = u32>,
+    ) {
+        self.kinds.resize(self.kinds.len() + input.len(), RowKind::Insert as u8);
+        self.input.extend(input);
+        self.other.extend(other);
+    }
+
+    /// How many more rows make a batch.
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
+        self.limits.output_rows.saturating_sub(self.kinds.len())
     }
 
     /// Whether there is a batch of rows.

@@ -40,6 +40,7 @@ use self::keyed::RankEnds;
 use self::sort_key::{BytesKeys, FixedKeys};
 use self::top_n::TopN;
 use crate::changelog::UpdateBefore;
+use crate::definition::describe;
 use crate::{Operator, OperatorError};
 
 /// Whether [`open`] does over rows of `input` exactly what Flink does.
@@ -102,6 +103,20 @@ pub fn open(
     }
     let keys = BytesKeys::try_new(&spec.order_by, input).map_err(refused)?;
     Ok(Box::new(TopN::try_new(spec, input, keys, context)?))
+}
+
+/// What each column of ranked rows in state holds, in words: what was counted out depends on the sort columns.
+pub(crate) fn definitions(order_by: &[SortField], input: &LogicalType) -> Vec<String> {
+    let definition = |(column, ty): (usize, &LogicalType)| {
+        let sorted = order_by.iter().enumerate().filter(|(_, field)| field.column == column);
+        let sorted = sorted.map(|(number, field)| {
+            let direction = if field.ascending { "ASC" } else { "DESC" };
+            let nulls = if field.nulls_last { "LAST" } else { "FIRST" };
+            format!(", sort column {number} {direction} NULLS {nulls}")
+        });
+        describe(ty) + &sorted.collect::<String>()
+    };
+    input.fields().iter().map(|field| &field.ty).enumerate().map(definition).collect()
 }
 
 /// What goes out of a partition.

@@ -54,6 +54,9 @@ pub(crate) trait SortKeys: Debug + Send + Sized {
     /// How the sort key of a row compares with another one.
     fn compare(encoded: &Self::Encoded, row: usize, with: &Self::Key) -> Ordering;
 
+    /// How the sort keys of two rows compare.
+    fn order(encoded: &Self::Encoded, a: usize, b: usize) -> Ordering;
+
     /// Bytes that a key has on the heap.
     fn heap_bytes(key: &Self::Key) -> usize;
 }
@@ -177,6 +180,11 @@ impl SortKeys for FixedKeys {
         Self::key(encoded, row).cmp(with)
     }
 
+    #[inline]
+    fn order(encoded: &Vec<u128>, a: usize, b: usize) -> Ordering {
+        Self::key(encoded, a).cmp(&Self::key(encoded, b))
+    }
+
     fn heap_bytes(_key: &u128) -> usize {
         0
     }
@@ -223,6 +231,11 @@ impl SortKeys for BytesKeys {
     #[inline]
     fn compare(encoded: &Rows, row: usize, with: &Box<[u8]>) -> Ordering {
         encoded.row(row).as_ref().cmp(with)
+    }
+
+    #[inline]
+    fn order(encoded: &Rows, a: usize, b: usize) -> Ordering {
+        encoded.row(a).as_ref().cmp(encoded.row(b).as_ref())
     }
 
     fn heap_bytes(key: &Box<[u8]>) -> usize {

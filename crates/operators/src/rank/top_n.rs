@@ -13,8 +13,7 @@ use super::keyed::Partitions;
 use super::output::Output;
 use super::sort_key::SortKeys;
 use super::update::KeysAt;
-use super::{Emission, RankEnds};
-use crate::definition::describe;
+use super::{Emission, RankEnds, definitions};
 use crate::{Operator, OperatorError};
 
 /// How the input changes, and what is made of it.
@@ -64,20 +63,6 @@ pub(super) struct TopN<S: SortKeys> {
     buffer_bytes: usize,
 }
 
-/// What each column holds, in words; the order of rows in state is that of the sort columns.
-fn definitions(spec: &node::Rank, input: &LogicalType) -> Vec<String> {
-    let definition = |(column, ty): (usize, &LogicalType)| {
-        let sorted = spec.order_by.iter().enumerate().filter(|(_, field)| field.column == column);
-        let sorted = sorted.map(|(number, field)| {
-            let direction = if field.ascending { "ASC" } else { "DESC" };
-            let nulls = if field.nulls_last { "LAST" } else { "FIRST" };
-            format!(", sort column {number} {direction} NULLS {nulls}")
-        });
-        describe(ty) + &sorted.collect::<String>()
-    };
-    input.fields().iter().map(|field| &field.ty).enumerate().map(definition).collect()
-}
-
 impl<S: SortKeys> TopN<S> {
     pub(super) fn try_new(
         spec: &node::Rank,
@@ -94,7 +79,7 @@ impl<S: SortKeys> TopN<S> {
         };
         let layout = RowLayout::try_new(&partitions.types)?;
         let codec = Required::new("unmatched", DataType::UInt32);
-        let definitions = definitions(spec, input);
+        let definitions = definitions(&spec.order_by, input);
         let rows = partitions.table.add_row_entries("ranked_rows", definitions, layout, identity, codec, 0)?;
         let emission = Emission::of(spec);
         Ok(Self {

@@ -5,6 +5,10 @@
 //! says which windows and slices there are; it knows no zone.
 
 pub mod assigner;
+pub(crate) mod input;
+pub(crate) mod open;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod zone;
 
 pub use assigner::{SliceAssigner, TimeWindow, WindowAssigner};

@@ -43,7 +43,8 @@ pub(super) fn temporal_join(
     timed(&join.join, [left, right], output)
 }
 
-fn timed(join: &JoinSpec, inputs: [&[Field]; 2], output: &LogicalType) -> Result<(), Reason> {
+/// Keys, condition and output of a join of two streams.
+pub(super) fn timed(join: &JoinSpec, inputs: [&[Field]; 2], output: &LogicalType) -> Result<(), Reason> {
     let keys = [&join.left_keys[..], &join.right_keys[..]];
     for (keys, columns) in keys.into_iter().zip(inputs) {
         if !exist(keys, columns) {

@@ -8,6 +8,7 @@ mod join;
 mod over;
 mod rows;
 mod window;
+mod window_rows;
 
 use crate::node::{Calc, Distribution, Node, NodeKind};
 use crate::reason::Reason;
@@ -45,6 +46,12 @@ pub fn check_node(node: &Node, inputs: &[&LogicalType]) -> Result<(), Reason> {
         NodeKind::Rank(rank) | NodeKind::SortLimit(rank) | NodeKind::Limit(rank) => rows::rank(rank, input, output),
         NodeKind::Join(join) => match inputs {
             [left, right] => join::join(join, left, right, output),
+            _ => Err(malformed("a join has not two inputs")),
+        },
+        NodeKind::WindowRank(rank) => window_rows::rank(rank, input, output),
+        NodeKind::WindowDeduplicate(deduplicate) => window_rows::deduplicate(deduplicate, input, output),
+        NodeKind::WindowJoin(join) => match inputs {
+            [left, right] => window_rows::join(join, left, right, output),
             _ => Err(malformed("a join has not two inputs")),
         },
         NodeKind::IntervalJoin(join) => match inputs {

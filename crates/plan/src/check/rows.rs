@@ -43,7 +43,12 @@ pub(super) fn rank(node: &Rank, input: &LogicalType, output: &LogicalType) -> Re
             None => return Err(malformed("the column of the end of a rank range does not exist")),
         }
     }
-    if !node.output_row_number {
+    numbered(node.output_row_number, columns, output)
+}
+
+/// Whether the output is the input, with a row number behind it or not.
+pub(super) fn numbered(row_number: bool, columns: &[Field], output: &LogicalType) -> Result<(), Reason> {
+    if !row_number {
         return unchanged(columns, output.fields());
     }
     match output.fields().split_last() {
@@ -52,7 +57,7 @@ pub(super) fn rank(node: &Rank, input: &LogicalType, output: &LogicalType) -> Re
     }
 }
 
-fn keys(keys: &[usize], input: &LogicalType) -> Result<(), Reason> {
+pub(super) fn keys(keys: &[usize], input: &LogicalType) -> Result<(), Reason> {
     if exist(keys, input.fields()) { Ok(()) } else { Err(malformed("a key column does not exist")) }
 }
 

@@ -14,6 +14,7 @@ mod rank;
 mod temporal_sort;
 mod timed_join;
 mod window;
+mod window_rows;
 
 pub use aggregate::{AggCall, GlobalGroupAggregate, GroupAggregate, IncrementalGroupAggregate, LocalGroupAggregate};
 pub use deduplicate::{ChangelogNormalize, Deduplicate, KeepRow};
@@ -28,6 +29,7 @@ pub use window::{
     GlobalWindowAggregate, LocalWindowAggregate, ShiftZone, WindowAggregate, WindowProperty, WindowSpec, Windowing,
     WindowingStrategy,
 };
+pub use window_rows::{WindowDeduplicate, WindowJoin, WindowRank};
 
 use crate::reason::Reason;
 use crate::rex::Rex;
@@ -104,6 +106,12 @@ pub enum NodeKind {
     OverAggregate(OverAggregate),
     /// ORDER BY a time attribute.
     TemporalSort(TemporalSort),
+    /// Top-N per window.
+    WindowRank(WindowRank),
+    /// The first or last row per key and window.
+    WindowDeduplicate(WindowDeduplicate),
+    /// Join of two streams per window.
+    WindowJoin(WindowJoin),
     /// Stays on Flink, for this reason.
     Stock(Reason),
 }
@@ -111,7 +119,7 @@ pub enum NodeKind {
 impl NodeKind {
     /// Whether it reads two inputs that it tells apart.
     pub fn has_two_inputs(&self) -> bool {
-        matches!(self, Self::Join(_) | Self::IntervalJoin(_) | Self::TemporalJoin(_))
+        matches!(self, Self::Join(_) | Self::IntervalJoin(_) | Self::TemporalJoin(_) | Self::WindowJoin(_))
     }
 }
 

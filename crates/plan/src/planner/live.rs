@@ -123,7 +123,10 @@ fn demand(graph: &Graph, decisions: &Decisions, live: &Live, reader: usize, inpu
         | NodeKind::IntervalJoin(_)
         | NodeKind::TemporalJoin(_)
         | NodeKind::OverAggregate(_)
-        | NodeKind::TemporalSort(_) => everything(input),
+        | NodeKind::TemporalSort(_)
+        | NodeKind::WindowRank(_)
+        | NodeKind::WindowDeduplicate(_)
+        | NodeKind::WindowJoin(_) => everything(input),
         NodeKind::Stock(_) => everything(input),
     };
     let mut reads = Reads { fields: input.fields(), demand: &mut demand, hosts: &native.hosts };

@@ -16,7 +16,6 @@ use crate::types::LogicalType;
 
 mod equal_rows;
 mod two_inputs;
-mod views;
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 

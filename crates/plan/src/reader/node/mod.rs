@@ -18,6 +18,7 @@ mod rank;
 mod tests;
 mod timed_join;
 mod window_aggregate;
+mod window_rows;
 mod windowing;
 
 use serde_json::{Map, Value};
@@ -94,6 +95,9 @@ const TYPES: &[NodeType] = &[
     window_aggregate::LOCAL_WINDOW_AGGREGATE,
     window_aggregate::GLOBAL_WINDOW_AGGREGATE,
     group_window::GROUP_WINDOW_AGGREGATE,
+    window_rows::WINDOW_RANK,
+    window_rows::WINDOW_DEDUPLICATE,
+    window_rows::WINDOW_JOIN,
 ];
 
 /// Reads one node. `inputs` are the ids of its input nodes, `config` the session's options, which stand behind the

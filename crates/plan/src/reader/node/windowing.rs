@@ -14,7 +14,12 @@ use crate::types::{LogicalType, TimeAttribute, TypeKind};
 
 /// Reads the property `windowing`.
 pub(super) fn windowing(node: &NodeJson<'_>) -> Result<Windowing, Reason> {
-    let map = object(required(node.map, "windowing")?, "`windowing`")?;
+    windowing_at(node, "windowing")
+}
+
+/// Reads the windowing that is the property `key`.
+pub(super) fn windowing_at(node: &NodeJson<'_>, key: &str) -> Result<Windowing, Reason> {
+    let map = object(required(node.map, key)?, &format!("`{key}`"))?;
     let (strategy, own) = read_strategy(map)?;
     let common = ["strategy", "window", "timeAttributeType", "isRowtime"];
     let known: Vec<&str> = common.iter().chain(own).copied().collect();

@@ -8,6 +8,7 @@ mod over;
 mod rank;
 mod timed_join;
 mod window_aggregate;
+mod window_rows;
 
 use std::collections::BTreeSet;
 
