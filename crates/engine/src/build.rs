@@ -1,19 +1,20 @@
 //! Makes the operators of a stage from what the planner said about its nodes.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use streamfusion_expr::host_calls;
+use streamfusion_expr::{HostFunction, host_calls};
 use streamfusion_operators::deduplicate::{StoredKind, is_stateful};
 use streamfusion_operators::{
     Calc, ChangelogNormalize, Deduplicate, DropUpdateBefore, Expand, GlobalGroupAgg, GroupAgg, Join, LocalGroupAgg,
-    MiniBatchAssigner, Operator, rank,
+    MiniBatchAssigner, Operator, WatermarkAssigner, rank,
 };
 use streamfusion_plan::node::NodeKind;
 use streamfusion_plan::spec::{SpecHost, SpecNode};
 use streamfusion_plan::types::LogicalType;
 use streamfusion_state::StateContext;
 
-use crate::capabilities::calc_expressions;
+use crate::capabilities::expressions;
 use crate::error::{EngineError, NodeName, unsupported};
 use crate::stage::HostFactory;
 
@@ -28,20 +29,13 @@ pub(crate) fn operator(
     let failed = |source| EngineError::Operator { node: node_name(spec), source };
     Ok(match &spec.node.kind {
         NodeKind::Calc(calc) => {
-            let mut functions = Vec::new();
-            for (pointer, rex) in calc_expressions(calc) {
-                for call in host_calls(rex, &pointer).map_err(EngineError::Unsupported)? {
-                    let number = numbers
-                        .iter()
-                        .position(|host| host.node == spec.node.id && host.pointer == call.pointer)
-                        .ok_or_else(|| unsupported("an expression of the stage has no function in the JVM"))?;
-                    functions.push((call.pointer, hosts(number, &call.inputs)));
-                }
-            }
-            let find = |pointer: &str| {
-                functions.iter().find(|(at, _)| at == pointer).map(|(_, function)| Arc::clone(function))
-            };
-            Some(Box::new(Calc::try_new(calc, &find).map_err(failed)?))
+            let functions = functions(spec, numbers, hosts)?;
+            Some(Box::new(Calc::try_new(calc, &|pointer| functions.get(pointer).cloned()).map_err(failed)?))
+        }
+        NodeKind::WatermarkAssigner(assigner) => {
+            let functions = functions(spec, numbers, hosts)?;
+            let find = |pointer: &str| functions.get(pointer).cloned();
+            Some(Box::new(WatermarkAssigner::try_new(assigner, &find).map_err(failed)?))
         }
         NodeKind::Expand(expand) => Some(Box::new(Expand::try_new(expand).map_err(failed)?)),
         NodeKind::DropUpdateBefore => Some(Box::new(DropUpdateBefore::new())),
@@ -82,6 +76,25 @@ pub(crate) fn operator(
         NodeKind::Stock(reason) => return Err(EngineError::Unsupported(reason.clone())),
         _ => return Err(EngineError::Unsupported(spec.node.not_supported())),
     })
+}
+
+/// The expressions of a node that run in the JVM, by their JSON pointers.
+fn functions(
+    spec: &SpecNode,
+    numbers: &[SpecHost],
+    hosts: &HostFactory<'_>,
+) -> Result<HashMap<String, Arc<dyn HostFunction>>, EngineError> {
+    let mut functions = HashMap::new();
+    for (pointer, rex) in expressions(&spec.node.kind) {
+        for call in host_calls(rex, &pointer).map_err(EngineError::Unsupported)? {
+            let number = numbers
+                .iter()
+                .position(|host| host.node == spec.node.id && host.pointer == call.pointer)
+                .ok_or_else(|| unsupported("an expression of the stage has no function in the JVM"))?;
+            functions.insert(call.pointer, hosts(number, &call.inputs));
+        }
+    }
+    Ok(functions)
 }
 
 /// The input of a keyed operator, and which keys it owns.

@@ -2,8 +2,8 @@
 
 use streamfusion_expr::clock::{self, Clock};
 use streamfusion_expr::host_calls;
-use streamfusion_operators::{changelog_normalize, deduplicate, expand, group_agg, join, rank};
-use streamfusion_plan::node::{Calc, Distribution, Node, NodeKind};
+use streamfusion_operators::{changelog_normalize, deduplicate, expand, group_agg, join, rank, watermark_assigner};
+use streamfusion_plan::node::{Distribution, Node, NodeKind};
 use streamfusion_plan::reader::Config;
 use streamfusion_plan::rex::{Function, Rex};
 use streamfusion_plan::types::LogicalType;
@@ -21,7 +21,11 @@ struct Engine;
 impl Capabilities for Engine {
     fn node(&self, node: &Node, inputs: &[&LogicalType], _config: &Config) -> Result<NativeNode, Reason> {
         match &node.kind {
-            NodeKind::Calc(calc) => Ok(NativeNode { hosts: calc_hosts(calc)?, stateful: false }),
+            NodeKind::Calc(_) => Ok(NativeNode { hosts: hosts(&node.kind)?, stateful: false }),
+            NodeKind::WatermarkAssigner(_) => {
+                carried(&node.output)?;
+                Ok(NativeNode { hosts: hosts(&node.kind)?, stateful: false })
+            }
             NodeKind::Union
             | NodeKind::DropUpdateBefore
             | NodeKind::MiniBatchAssigner(_)
@@ -124,16 +128,26 @@ pub(crate) fn key_types(keys: &[usize], row: &LogicalType) -> Result<Vec<Logical
         .ok_or_else(|| Reason::new("a key column does not exist"))
 }
 
-/// The expressions of a Calc with their JSON pointers.
-pub(crate) fn calc_expressions(calc: &Calc) -> impl Iterator<Item = (String, &Rex)> {
-    let condition = calc.condition.iter().map(|rex| ("/condition".to_owned(), rex));
-    condition.chain(calc.projection.iter().enumerate().map(|(i, rex)| (format!("/projection/{i}"), rex)))
+/// The expressions of a node that may run in the JVM, with their JSON pointers.
+pub(crate) fn expressions(kind: &NodeKind) -> Vec<(String, &Rex)> {
+    match kind {
+        NodeKind::Calc(calc) => {
+            let condition = calc.condition.iter().map(|rex| ("/condition".to_owned(), rex));
+            let projection = calc.projection.iter().enumerate().map(|(i, rex)| (format!("/projection/{i}"), rex));
+            condition.chain(projection).collect()
+        }
+        NodeKind::WatermarkAssigner(assigner) => {
+            vec![(watermark_assigner::EXPRESSION.to_owned(), &assigner.watermark)]
+        }
+        _ => Vec::new(),
+    }
 }
 
-fn calc_hosts(calc: &Calc) -> Result<Vec<Host>, Reason> {
+/// What of the expressions of a node runs in the JVM.
+fn hosts(kind: &NodeKind) -> Result<Vec<Host>, Reason> {
     let mut hosts = Vec::new();
     let mut reads_clock = None;
-    for (pointer, rex) in calc_expressions(calc) {
+    for (pointer, rex) in expressions(kind) {
         for call in host_calls(rex, &pointer)? {
             let expression = at(rex, call.pointer.strip_prefix(&pointer).unwrap_or_default());
             if let Some(function) = expression.and_then(|rex| clock::reader_of(rex, Clock::Record))

@@ -23,6 +23,7 @@ mod mini_batch_assigner;
 pub mod rank;
 mod row_per_key;
 mod unslicing;
+pub mod watermark_assigner;
 pub mod window;
 pub mod window_deduplicate;
 pub mod window_join;
@@ -39,7 +40,7 @@ pub use group_agg::{GlobalGroupAgg, GroupAgg, LocalGroupAgg};
 pub use join::Join;
 pub use mark::{Mark, WatermarkStatus};
 pub use mini_batch_assigner::MiniBatchAssigner;
-
+pub use watermark_assigner::WatermarkAssigner;
 pub use window_deduplicate::WindowDeduplicate;
 pub use window_join::WindowJoin;
 

@@ -13,6 +13,7 @@ mod over;
 mod rank;
 mod temporal_sort;
 mod timed_join;
+mod watermark;
 mod window;
 mod window_rows;
 
@@ -25,6 +26,7 @@ pub use over::{Constant, OverAggregate, OverFrame};
 pub use rank::{Rank, RankRange, RankStrategy, SortField};
 pub use temporal_sort::TemporalSort;
 pub use timed_join::{IntervalJoin, JoinSpec, RowTimes, TemporalJoin, WindowBounds};
+pub use watermark::WatermarkAssigner;
 pub use window::{
     GlobalWindowAggregate, LocalWindowAggregate, ShiftZone, WindowAggregate, WindowProperty, WindowSpec, Windowing,
     WindowingStrategy,
@@ -69,6 +71,8 @@ pub enum NodeKind {
     Exchange(Distribution),
     /// Marks where bundles end.
     MiniBatchAssigner(MiniBatchAssigner),
+    /// Makes watermarks of rows.
+    WatermarkAssigner(WatermarkAssigner),
     /// GROUP BY without a window.
     GroupAggregate(GroupAggregate),
     /// First phase of a GROUP BY in two phases.

@@ -98,9 +98,11 @@ fn demand(graph: &Graph, decisions: &Decisions, live: &Live, reader: usize, inpu
         return everything(input);
     };
     let mut demand = match kind {
-        NodeKind::Union | NodeKind::DropUpdateBefore | NodeKind::Exchange(_) | NodeKind::MiniBatchAssigner(_) => {
-            live[reader].clone()
-        }
+        NodeKind::Union
+        | NodeKind::DropUpdateBefore
+        | NodeKind::Exchange(_)
+        | NodeKind::MiniBatchAssigner(_)
+        | NodeKind::WatermarkAssigner(_) => live[reader].clone(),
         NodeKind::Calc(_)
         | NodeKind::Expand(_)
         | NodeKind::GroupAggregate(_)
@@ -138,6 +140,10 @@ fn demand(graph: &Graph, decisions: &Decisions, live: &Live, reader: usize, inpu
             }
         }
         NodeKind::Exchange(Distribution::Hash(keys)) => reads.whole(keys.iter().copied()),
+        NodeKind::WatermarkAssigner(assigner) => {
+            reads.whole([assigner.row_time]);
+            reads.expression(&assigner.watermark, "/watermarkExpr");
+        }
         NodeKind::GroupAggregate(aggregate) => reads.aggregate(&aggregate.grouping, &aggregate.calls),
         NodeKind::LocalGroupAggregate(aggregate) => reads.aggregate(&aggregate.grouping, &aggregate.calls),
         NodeKind::WindowAggregate(aggregate) => {

@@ -94,8 +94,10 @@ fn island(graph: &Graph, edges: &Edges, live: &Live, decisions: &Decisions, memb
 }
 
 fn work(node: &Node, native: &NativeNode) -> usize {
-    let NodeKind::Calc(calc) = &node.kind else {
-        return 0;
+    let calc = match &node.kind {
+        NodeKind::Calc(calc) => calc,
+        NodeKind::WatermarkAssigner(assigner) => return calls(&assigner.watermark, "/watermarkExpr", &native.hosts),
+        _ => return 0,
     };
     let projection = calc.projection.iter().enumerate().map(|(n, rex)| (rex, format!("/projection/{n}")));
     let condition = calc.condition.iter().map(|rex| (rex, "/condition".to_owned()));

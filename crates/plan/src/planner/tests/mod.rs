@@ -51,7 +51,10 @@ impl Capabilities for Engine {
             }
             NodeKind::Union | NodeKind::DropUpdateBefore | NodeKind::Exchange(_) => {}
             _ if !self.everything => return Err(node.not_supported()),
-            NodeKind::Expand(_) | NodeKind::MiniBatchAssigner(_) | NodeKind::LocalGroupAggregate(_) => {}
+            NodeKind::Expand(_)
+            | NodeKind::MiniBatchAssigner(_)
+            | NodeKind::WatermarkAssigner(_)
+            | NodeKind::LocalGroupAggregate(_) => {}
             _ => native.stateful = true,
         }
         Ok(native)

@@ -235,16 +235,17 @@ fn an_expand_reads_what_any_of_its_projections_needs() -> TestResult {
 fn flinks_plans_have_stages_for_an_engine_that_runs_everything() -> TestResult {
     let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     let cases = [
-        ("dedup_mb", vec!["rows of 90 -> [91 92] @91 -> batches", "stage 0 -> [93 94] @93 -> rows"]),
-        ("topn", vec!["rows of 20 -> [21] @21 -> batches", "stage 0 -> [22] @22 -> rows"]),
+        ("dedup_mb", vec!["rows of 89 -> [90 91 92] @91 -> batches", "stage 0 -> [93 94] @93 -> rows"]),
+        ("topn", vec!["rows of 19 -> [20 21] @20 -> batches", "stage 0 -> [22] @22 -> rows"]),
         (
             "join",
             vec![
-                "rows of 39 -> [40 41] @40 -> batches",
-                "stage 0 -> [42 43] @42 -> batches",
-                "rows of 39 -> [44 45] @44 -> batches",
-                "stage 2 -> [46 47] @46 -> batches",
-                "stage 1 | stage 3 -> [48 49] @48 -> rows",
+                "rows of 38 -> [39] @39 -> batches",
+                "stage 0 -> [40 41] @40 -> batches",
+                "stage 1 -> [42 43] @42 -> batches",
+                "stage 0 -> [44 45] @44 -> batches",
+                "stage 3 -> [46 47] @46 -> batches",
+                "stage 2 | stage 4 -> [48 49] @48 -> rows",
             ],
         ),
     ];

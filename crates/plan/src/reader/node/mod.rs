@@ -17,6 +17,7 @@ mod rank;
 #[expect(clippy::panic, reason = "a test fails by panicking")]
 mod tests;
 mod timed_join;
+mod watermark;
 mod window_aggregate;
 mod window_rows;
 mod windowing;
@@ -77,6 +78,7 @@ const TYPES: &[NodeType] = &[
     },
     exchange::EXCHANGE,
     mini_batch::MINI_BATCH_ASSIGNER,
+    watermark::WATERMARK_ASSIGNER,
     aggregate::GROUP_AGGREGATE,
     aggregate::LOCAL_GROUP_AGGREGATE,
     aggregate::GLOBAL_GROUP_AGGREGATE,

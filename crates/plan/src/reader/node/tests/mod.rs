@@ -7,6 +7,7 @@ mod join;
 mod over;
 mod rank;
 mod timed_join;
+mod watermark;
 mod window_aggregate;
 mod window_rows;
 
@@ -152,6 +153,7 @@ fn an_unknown_property_option_or_version_keeps_any_node_on_flink() -> TestResult
         ("topn", "rank"),
         ("join", "join"),
         ("topn_mb", "mini-batch-assigner"),
+        ("wm_expr", "watermark-assigner"),
         ("split_mb", "incremental-group-aggregate"),
         ("normalize_mb", "changelog-normalize"),
         ("split_mb", "expand"),

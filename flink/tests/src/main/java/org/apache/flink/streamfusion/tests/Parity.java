@@ -34,6 +34,9 @@ import java.util.function.Consumer;
  *
  * <p>Everything but sources and sinks must run natively, except for what {@link #expectStock} names with its reason, so
  * that a test cannot pass by falling back. No native handle may be left open.
+ *
+ * <p>Watermarks go out behind each row that moves them on, and never because the clock says so: which rows are late would depend on
+ * how fast a job runs. A test may set another interval, which should be so long that it does not pass while the job runs.
  */
 public final class Parity {
     private static final Duration RELEASE_TIMEOUT = Duration.ofSeconds(10);
@@ -221,6 +224,7 @@ public final class Parity {
         engine.select(configuration);
         configuration.setString(Engine.BATCH_MAX_ROWS, Integer.toString(variant.batchMaxRows()));
         configuration.setString(Engine.ISLANDS_WEIGH, "false");
+        configuration.setString("pipeline.auto-watermark-interval", "0 ms");
         options.forEach(configuration::setString);
         return new ParityJob(
                 configuration, parallelism, setUp, inputs, variant.form(), sinks, keys, statements);
