@@ -128,6 +128,12 @@ impl<E: Value> EntryTable<E> {
         self.heads.get(slot as usize).copied().filter(|position| *position != NONE)
     }
 
+    /// The positions of the entries of a slot, in no order that means anything.
+    pub fn of_slot(&self, slot: u32) -> impl Iterator<Item = u32> + '_ {
+        let next = |position: &u32| Some(self.nodes.get(*position).next).filter(|next| *next != NONE);
+        std::iter::successors(self.head(slot), next)
+    }
+
     /// Removes the entry at `position`.
     pub fn remove(&mut self, position: u32) -> E {
         let empty = self.nodes.empty().clone();

@@ -35,6 +35,8 @@ macro_rules! with_native {
     };
 }
 
+pub(super) use with_native;
+
 /// The aggregate of a call. Its state is registered with `table`, under `name`.
 pub(super) fn aggregate(
     call: &Call,

@@ -18,6 +18,7 @@ use streamfusion_state::{Entries, EntriesId, KeyedTable, MapCodec, MapHash, MapT
 
 use super::native::{Input, Native};
 use super::rows::{ACCUMULATE, EMPTY, FIRST, RETRACT, Rows};
+use super::slots::{MergedRows, Parts, merge_counted, merge_seen, union_counted, union_seen};
 use super::value::BytesInput;
 use super::versions::Bytes;
 use crate::OperatorError;
@@ -141,12 +142,22 @@ pub(super) trait Distinct: Debug + Send {
         filters: &[Option<BooleanBuffer>],
         actions: &mut [Vec<u8>],
     ) -> Result<(), OperatorError>;
+
+    /// Adds what the slots `from` have seen to what the slots `into` have, pair by pair, and returns what that means to the calls: rows,
+    /// whose groups are numbers of pairs. What `from` has stays.
+    fn merge(&mut self, table: &mut KeyedTable, from: &[u32], into: &[u32]) -> Result<MergedRows, OperatorError>;
+
+    /// What each part, a list of slots, has seen together: rows, whose groups are numbers of parts, for accumulators that have
+    /// seen nothing. State stays as it is.
+    fn union(&mut self, table: &mut KeyedTable, parts: &Parts<'_>) -> Result<MergedRows, OperatorError>;
 }
 
 /// Values seen, over rows that insert only: one bit per call.
 #[derive(Debug)]
 pub(super) struct Seen<K> {
-    seen: EntriesId<MapTable<K, u64, JavaEquals>>,
+    pub(super) seen: EntriesId<MapTable<K, u64, JavaEquals>>,
+    pub(super) ty: DataType,
+    pub(super) calls: usize,
 }
 
 impl<K: DistinctKey> Seen<K> {
@@ -164,7 +175,8 @@ impl<K: DistinctKey> Seen<K> {
         );
         let codec = MapCodec { key: Required::<K>::new("value", shared.ty.clone()), value: seen };
         let entries = MapTable::new(table.key_groups(), (K::nothing(), 0), 0);
-        Box::new(Self { seen: table.add_entries(&shared.name, Some(shared.definition.clone()), codec, entries) })
+        let seen = table.add_entries(&shared.name, Some(shared.definition.clone()), codec, entries);
+        Box::new(Self { seen, ty: shared.ty.clone(), calls: shared.calls })
     }
 }
 
@@ -208,6 +220,14 @@ impl<K: DistinctKey> Distinct for Seen<K> {
             }
         }
         Ok(())
+    }
+
+    fn merge(&mut self, table: &mut KeyedTable, from: &[u32], into: &[u32]) -> Result<MergedRows, OperatorError> {
+        merge_seen(self, table, from, into)
+    }
+
+    fn union(&mut self, table: &mut KeyedTable, parts: &Parts<'_>) -> Result<MergedRows, OperatorError> {
+        union_seen(self, table, parts)
     }
 }
 
@@ -337,7 +357,9 @@ fn count_name(prefix: &str, call: usize) -> String {
 /// Values counted per call, over rows that retract.
 #[derive(Debug)]
 pub(super) struct Counted<K, C> {
-    counts: EntriesId<MapTable<K, C, JavaEquals>>,
+    pub(super) counts: EntriesId<MapTable<K, C, JavaEquals>>,
+    pub(super) ty: DataType,
+    pub(super) calls: usize,
 }
 
 impl<K: DistinctKey, C: Counts> Counted<K, C> {
@@ -347,7 +369,8 @@ impl<K: DistinctKey, C: Counts> Counted<K, C> {
         let codec = MapCodec { key, value: CountColumns { calls: shared.calls } };
         let nothing = (K::nothing(), C::nothing());
         let entries = MapTable::new(table.key_groups(), nothing, C::zero(shared.calls));
-        Box::new(Self { counts: table.add_entries(&shared.name, Some(shared.definition.clone()), codec, entries) })
+        let counts = table.add_entries(&shared.name, Some(shared.definition.clone()), codec, entries);
+        Box::new(Self { counts, ty: shared.ty.clone(), calls: shared.calls })
     }
 }
 
@@ -401,5 +424,13 @@ impl<K: DistinctKey, C: Counts> Distinct for Counted<K, C> {
             }
         }
         Ok(())
+    }
+
+    fn merge(&mut self, table: &mut KeyedTable, from: &[u32], into: &[u32]) -> Result<MergedRows, OperatorError> {
+        merge_counted(self, table, from, into)
+    }
+
+    fn union(&mut self, table: &mut KeyedTable, parts: &Parts<'_>) -> Result<MergedRows, OperatorError> {
+        union_counted(self, table, parts)
     }
 }

@@ -14,7 +14,7 @@ use std::marker::PhantomData;
 
 use arrow::datatypes::DataType;
 use streamfusion_state::codec::{Codec, Mapped, Nullable, Required};
-use streamfusion_state::{Entries, EntryTable, KeyedTable, StateError, Value as Stored};
+use streamfusion_state::{Entries, EntryTable, KeyedTable, Slots, StateError, Value as Stored};
 
 use super::fold::{EntryFunction, Function, Place};
 use super::native::Input;
@@ -157,6 +157,22 @@ impl<V: Value> SortedCounts<V> {
         Ok(count)
     }
 
+    /// Adds `change` to the count of `value` in a slot and returns what it was before; a count of 0 is not kept.
+    fn add_count(&mut self, slots: &Slots, slot: u32, value: &V, change: i64) -> Result<i64, StateError> {
+        let Some(position) = self.sorted.of(slot).get(&value.key()).copied() else {
+            let position = self.counts.add(slots, slot, (value.clone(), change))?;
+            self.index(position);
+            return Ok(0);
+        };
+        let count = &mut self.counts.get_mut(position).1;
+        let before = *count;
+        *count = before.wrapping_add(change);
+        if *count == 0 {
+            self.remove(position);
+        }
+        Ok(before)
+    }
+
     /// The least or greatest value of a slot.
     fn best(&mut self, slot: u32, extremum: Extremum) -> Option<V> {
         loop {
@@ -245,6 +261,100 @@ impl<V: Value> EntryFunction for RetractExtremum<V> {
 
     fn value(&self, current: &Current<V>) -> Option<V> {
         current.value.clone().filter(|_| current.positive > 0)
+    }
+
+    fn merge(
+        &self,
+        current: &mut Current<V>,
+        place: Place<'_, SortedCounts<V>>,
+        other: &Current<V>,
+        from: u32,
+    ) -> Result<bool, StateError> {
+        let Place { entries, slots, slot } = place;
+        let counts: Vec<(V, i64)> =
+            entries.counts.of_slot(from).map(|position| entries.counts.get(position).clone()).collect();
+        let mut merge = MergeCounts::begin(self.extremum, current, other);
+        for (value, change) in counts {
+            let before = entries.add_count(slots, slot, &value, change)?;
+            merge.count(&value, before, change);
+        }
+        if merge.lost {
+            let best = entries.best(slot, self.extremum);
+            current.replace_lost(best);
+        }
+        Ok(true)
+    }
+
+    fn merged(&self, entries: &SortedCounts<V>, slots: &[u32], accumulators: &[Current<V>]) -> Option<Current<V>> {
+        let mut current = self.create();
+        let mut counts: BTreeMap<V::Key, i64> = BTreeMap::new();
+        for (slot, other) in slots.iter().zip(accumulators) {
+            let mut merge = MergeCounts::begin(self.extremum, &mut current, other);
+            for position in entries.counts.of_slot(*slot) {
+                let (value, change) = entries.counts.get(position);
+                let count = counts.entry(value.key()).or_default();
+                let before = *count;
+                *count = before.wrapping_add(*change);
+                if *count == 0 {
+                    counts.remove(&value.key());
+                }
+                merge.count(value, before, *change);
+            }
+            if merge.lost {
+                let best = match self.extremum {
+                    Extremum::Min => counts.first_key_value(),
+                    Extremum::Max => counts.last_key_value(),
+                };
+                current.replace_lost(best.map(|(key, _)| V::of_key(key)));
+            }
+        }
+        Some(current)
+    }
+}
+
+impl<V> Current<V> {
+    /// The current value is none any more: this is the best of those that are left, also if it counts less than once.
+    fn replace_lost(&mut self, best: Option<V>) {
+        self.value = best;
+        if self.value.is_none() {
+            self.positive = 0;
+        }
+    }
+}
+
+/// Merges another current value and the counts that go with it. As in Flink the other value is taken over before it is known
+/// whether it still counts.
+struct MergeCounts<'a, V> {
+    current: &'a mut Current<V>,
+    /// Whether the current value does not count any more.
+    lost: bool,
+}
+
+impl<'a, V: Value> MergeCounts<'a, V> {
+    fn begin(extremum: Extremum, current: &'a mut Current<V>, other: &Current<V>) -> Self {
+        let better = match (&other.value, &current.value) {
+            (Some(other_value), Some(value)) if other.positive > 0 => {
+                other_value.key().cmp(&value.key()) == extremum.better()
+            }
+            _ => false,
+        };
+        if current.positive == 0 || better {
+            current.value.clone_from(&other.value);
+        }
+        Self { current, lost: false }
+    }
+
+    /// Notes that the count of a value, which was `before`, has changed.
+    fn count(&mut self, value: &V, before: i64, change: i64) {
+        let after = before.wrapping_add(change);
+        if after > 0 {
+            if before <= 0 {
+                self.current.positive = self.current.positive.wrapping_add(1);
+            }
+        } else if before > 0 {
+            self.current.positive = self.current.positive.wrapping_sub(1);
+            self.lost |= self.current.value.as_ref().is_some_and(|current| current.key() == value.key());
+        }
     }
 }
 

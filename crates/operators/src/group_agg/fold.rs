@@ -82,6 +82,30 @@ pub(super) trait EntryFunction: Debug + Send + 'static {
 
     /// The result, `None` for NULL.
     fn value(&self, accumulator: &Self::Accumulator) -> Option<Self::Output>;
+
+    /// Adds what another accumulator, that of the slot `from`, has seen, whose entries stay. False if Flink's function has no merge.
+    fn merge(
+        &self,
+        accumulator: &mut Self::Accumulator,
+        place: Place<'_, Self::Entries>,
+        other: &Self::Accumulator,
+        from: u32,
+    ) -> Result<bool, StateError> {
+        let _ = (accumulator, place, other, from);
+        Ok(false)
+    }
+
+    /// The accumulator that comes of merging those of some slots in this order into one without rows; entries stay as they are.
+    /// `None` if Flink's function has no merge.
+    fn merged(
+        &self,
+        entries: &Self::Entries,
+        slots: &[u32],
+        accumulators: &[Self::Accumulator],
+    ) -> Option<Self::Accumulator> {
+        let _ = (entries, slots, accumulators);
+        None
+    }
 }
 
 /// Where the entries of a group are.
@@ -225,7 +249,7 @@ fn run_steps<O: Output, A>(
 }
 
 /// The argument as the function reads it.
-fn input<I: Input>(argument: Option<&ArrayRef>) -> Result<I::Column, OperatorError> {
+pub(super) fn input<I: Input>(argument: Option<&ArrayRef>) -> Result<I::Column, OperatorError> {
     let empty: ArrayRef = Arc::new(NullArray::new(0));
     I::column(argument.unwrap_or(&empty))
 }

@@ -26,6 +26,7 @@ mod results;
 mod rows;
 mod running;
 mod slot_maps;
+mod slots;
 mod sum;
 mod support;
 #[cfg(test)]
@@ -35,6 +36,7 @@ mod value;
 mod versions;
 
 pub(crate) use running::{Emit, Running, Steps};
+pub(crate) use slots::{Merging, SlotAggregates, SlotCalls};
 pub use two_phase::{GlobalGroupAgg, LocalGroupAgg, supports_global, supports_local};
 
 use arrow::array::{Array, ArrayRef, AsArray};
@@ -91,15 +93,20 @@ struct Groups {
     changed: Vec<bool>,
 }
 
+/// A call with what computes it.
 #[derive(Debug)]
-struct CallState {
+struct CallState<A: ?Sized = dyn Aggregate> {
     call: Call,
-    aggregate: Box<dyn Aggregate>,
+    aggregate: Box<A>,
     /// What each row of the batch does for this call, where that is not what it does for all.
     actions: Vec<u8>,
 }
 
-impl CallState {
+impl<A: ?Sized> CallState<A> {
+    fn new(call: Call, aggregate: Box<A>) -> Self {
+        Self { call, aggregate, actions: Vec::new() }
+    }
+
     /// Whether rows may do something else for this call than for all.
     fn is_restricted(&self) -> bool {
         self.call.distinct || self.call.filter.is_some()
@@ -151,7 +158,7 @@ impl GroupAgg {
         let mut calls = Vec::with_capacity(resolved.calls.len());
         for (number, call) in resolved.calls.into_iter().enumerate() {
             let aggregate = dispatch::aggregate(&call, &mut table, format!("call{number}"))?;
-            calls.push(CallState { call, aggregate, actions: Vec::new() });
+            calls.push(CallState::new(call, aggregate));
         }
         let groups = Groups {
             keys: resolved.keys,
@@ -297,8 +304,8 @@ impl Operator for GroupAgg {
 }
 
 /// Decides what each row does for the calls with a filter or DISTINCT.
-fn restrict(
-    calls: &mut [CallState],
+fn restrict<A: ?Sized>(
+    calls: &mut [CallState<A>],
     distincts: &mut [DistinctState],
     table: &mut KeyedTable,
     rows: &Rows,
@@ -332,8 +339,8 @@ fn restrict(
     Ok(())
 }
 
-fn share_distinct_tables(
-    calls: &[CallState],
+fn share_distinct_tables<A: ?Sized>(
+    calls: &[CallState<A>],
     retraction: Retraction,
     table: &mut KeyedTable,
 ) -> Result<Vec<DistinctState>, OperatorError> {

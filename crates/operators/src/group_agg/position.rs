@@ -17,6 +17,7 @@ use streamfusion_state::{Entries, EntryTable, KeyedTable, StateError};
 use super::fold::{EntryFunction, Function, Place};
 use super::native::Input;
 use super::slot_maps::{SlotMaps, map_bytes};
+use super::two_phase::Merge;
 use super::value::Value;
 
 /// Which value is asked for.
@@ -59,6 +60,16 @@ impl<V: Value> Function for AppendPosition<V> {
     #[inline]
     fn value(&self, current: &Option<V>) -> Option<V> {
         current.clone()
+    }
+}
+
+/// As if the other's values had come later. Flink's function has no merge, and nobody asks for this one: see
+/// [`slots`](super::slots).
+impl<V: Value> Merge for AppendPosition<V> {
+    fn merge(&self, current: &mut Option<V>, other: &Option<V>) {
+        if other.is_some() && (self.position == Position::Last || current.is_none()) {
+            current.clone_from(other);
+        }
     }
 }
 

@@ -143,7 +143,7 @@ impl Running {
         let mut states = Vec::with_capacity(calls.len());
         for (number, call) in calls.into_iter().enumerate() {
             let aggregate = dispatch::running(&call, table, format!("call{number}"))?;
-            states.push(CallState { call, aggregate, actions: Vec::new() });
+            states.push(CallState::new(call, aggregate));
         }
         let distincts = share_distinct_tables(&states, retraction, table)?;
         Ok(Self { calls: states, distincts, steps: Steps::default() })

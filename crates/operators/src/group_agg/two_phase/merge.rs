@@ -39,14 +39,14 @@ impl Merge for Count {
 }
 
 /// Something to be done with the function of a call.
-pub(super) trait Visitor {
+pub(in crate::group_agg) trait Visitor {
     type Out;
 
     fn visit<F: Merge>(self, function: F, call: &Call) -> Self::Out;
 }
 
 /// Hands the function of a call to `visitor`, or says why its accumulators cannot be merged.
-pub(super) fn visit<V: Visitor>(call: &Call, visitor: V) -> Result<V::Out, Reason> {
+pub(in crate::group_agg) fn visit<V: Visitor>(call: &Call, visitor: V) -> Result<V::Out, Reason> {
     let Some(argument) = &call.argument else { return Ok(visitor.visit(Count, call)) };
     let ty = &argument.arrow;
     match (call.function, ty) {

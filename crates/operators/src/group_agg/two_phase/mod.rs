@@ -20,4 +20,4 @@ mod tests;
 
 pub use global::{GlobalGroupAgg, supports_global};
 pub use local::{LocalGroupAgg, supports_local};
-pub(in crate::group_agg) use merge::Merge;
+pub(in crate::group_agg) use merge::{Merge, Visitor, visit};
