@@ -89,6 +89,9 @@ pub(crate) trait AnyColumn: Debug + Send {
 
     fn snapshot(&mut self) -> Box<dyn ColumnSnapshot>;
 
+    /// Adds the Arrow columns of some slots in use, in their order.
+    fn encode_slots(&self, slots: &[u32], out: &mut Vec<ArrayRef>) -> Result<(), Fault>;
+
     /// Sets the values of a batch; `slots` are those of its rows.
     fn restore(&mut self, columns: &mut SectionColumns<'_>, slots: &[u32]) -> Result<(), RestoreError>;
 }
@@ -149,6 +152,13 @@ impl<T: Value, C: Codec<T>> AnyColumn for Stored<T, C> {
 
     fn snapshot(&mut self) -> Box<dyn ColumnSnapshot> {
         Box::new(Snapshot { values: self.column.values.snapshot(), format: Arc::clone(&self.format) })
+    }
+
+    fn encode_slots(&self, slots: &[u32], out: &mut Vec<ArrayRef>) -> Result<(), Fault> {
+        let codec = &self.format.codec;
+        let mut writer = codec.writer(slots.len());
+        slots.iter().for_each(|slot| codec.write(&mut writer, self.column.get(*slot)));
+        codec.finish(writer, out)
     }
 
     fn restore(&mut self, columns: &mut SectionColumns<'_>, slots: &[u32]) -> Result<(), RestoreError> {

@@ -249,6 +249,10 @@ pub(crate) trait AnyEntries: Debug + Send {
 
     fn snapshot(&mut self) -> Box<dyn EntriesSnapshot>;
 
+    /// How many entries each of some slots has, and the columns of all of them, slot by slot: those of the section without the
+    /// number of the key.
+    fn encode_slots(&self, slots: &[u32]) -> Result<(Vec<u32>, Vec<ArrayRef>), Fault>;
+
     /// Completes a restore, see [`Entries::indexed`].
     fn restored(&mut self);
 
@@ -360,6 +364,32 @@ impl<N: Entries, C: Codec<N::Entry>> AnyEntries for StoredEntries<N, C> {
             writes: table.writes.as_mut().map(LastWrites::snapshot),
             format: Arc::clone(&self.format),
         })
+    }
+
+    fn encode_slots(&self, slots: &[u32]) -> Result<(Vec<u32>, Vec<ArrayRef>), Fault> {
+        let (table, codec) = (self.entries.table(), &self.format.codec);
+        let (mut counts, mut written) = (Vec::with_capacity(slots.len()), Vec::new());
+        let mut writer = codec.writer(slots.len());
+        for slot in slots {
+            let mut count = 0;
+            let mut at = table.head(*slot);
+            while let Some(position) = at {
+                let node = table.nodes.get(position);
+                codec.write(&mut writer, &node.entry);
+                if let Some(writes) = &table.writes {
+                    written.push(writes.get(position));
+                }
+                count += 1;
+                at = Some(node.next).filter(|next| *next != NONE);
+            }
+            counts.push(count);
+        }
+        let mut columns = Vec::new();
+        codec.finish(writer, &mut columns)?;
+        if table.writes.is_some() {
+            columns.push(last_write_column(written));
+        }
+        Ok((counts, columns))
     }
 
     fn restored(&mut self) {

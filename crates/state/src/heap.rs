@@ -95,8 +95,8 @@ impl ByteHeap {
     /// Stores the string of a slot, which has these parts.
     pub(crate) fn push(&mut self, slot: u32, parts: [&[u8]; 2]) -> Result<Span, StateError> {
         let bytes = OWNER_BYTES + parts[0].len() + parts[1].len();
-        let full = StateError::Full { what: "bytes in one key or row", limit: u64::from(u32::MAX) };
-        let len = u32::try_from(bytes).map_err(|_| full)?;
+        let full = |_| StateError::Full { what: "bytes in one key or row", limit: u64::from(u32::MAX) };
+        let len = u32::try_from(bytes).map_err(full)?;
         if self.buffer.capacity() - self.buffer.len() < bytes {
             self.seal();
             let room = (self.live / 16).clamp(SMALLEST_CHUNK, LARGEST_CHUNK).max(bytes);
@@ -106,7 +106,7 @@ impl ByteHeap {
             Some(open) => open,
             None => self.open_chunk()?,
         };
-        let start = u32::try_from(self.buffer.len()).map_err(|_| full)?;
+        let start = u32::try_from(self.buffer.len()).map_err(full)?;
         self.buffer.extend_from_slice(&slot.to_le_bytes());
         parts.iter().for_each(|part| self.buffer.extend_from_slice(part));
         self.live += bytes;

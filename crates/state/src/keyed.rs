@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use streamfusion_row::KeyGroup;
 
 use crate::canonical::{CanonicalError, Section, Sections};
+use crate::{StateError, Store};
 
 /// Which keys a subtask owns: a range of the job's key groups, `0..max_parallelism` of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +99,22 @@ pub trait KeyedState {
 
     /// Bytes of memory that the state takes, with what snapshots in flight keep alive. Called once per batch.
     fn bytes(&self) -> usize;
+
+    /// Keeps the state, which is empty, in a database from now on, and takes over what that has. False if this state stays in memory.
+    fn attach(&mut self, store: &Store) -> Result<bool, StateError> {
+        let _ = store;
+        Ok(false)
+    }
+
+    /// Writes what has changed to the database, if the state is kept in one: before the database takes a snapshot.
+    fn write_back(&mut self) -> Result<(), StateError> {
+        Ok(())
+    }
+
+    /// Lets keys leave memory that the database has, if the state is kept in one. Called between batches.
+    fn evict(&mut self) -> Result<(), StateError> {
+        Ok(())
+    }
 }
 
 /// State at one moment, by key group. Read from another thread than the one that works on the state.

@@ -32,10 +32,11 @@ pub use paged::Value;
 pub use rows::{Identity, PackedRows, RowEntries, RowEntriesId, RowLayout, Rows, RowsId};
 pub use slots::Slots;
 pub use table::{BatchKeys, KeyLayout, KeyedTable, SlotKeys, TablePair, Touched};
+pub use table::{Store, StoreError};
 pub use ttl::StateTtl;
 
 /// State that cannot take what it is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
     /// More keys, or more entries of keys, than a slot number can tell apart.
     #[error("one subtask holds more than {limit} {what}")]
@@ -64,6 +65,15 @@ pub enum StateError {
     /// A fault of an operator.
     #[error("there is no row under a key that should have one")]
     NoRow,
+    /// The database that the table is kept in fails, or has something else in it.
+    #[error(transparent)]
+    Store(Box<StoreError>),
+}
+
+impl From<StoreError> for StateError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(Box::new(error))
+    }
 }
 
 /// Spreads a value over 64 bits, high and low ones alike: the tables take both ends of a hash.

@@ -64,6 +64,17 @@ impl LastWrites {
         self.ttl.deadline(*self.written.get(place)) <= self.now
     }
 
+    /// When a place in use was written last.
+    #[inline]
+    pub(crate) fn get(&self, place: u32) -> i64 {
+        *self.written.get(place)
+    }
+
+    /// The times of some places, as the column of a section.
+    pub(crate) fn column(&self, places: &[u32]) -> ArrayRef {
+        last_write_column(places.iter().map(|place| self.get(*place)).collect())
+    }
+
     /// Notes a write.
     #[inline]
     pub(crate) fn touch(&mut self, place: u32) {

@@ -149,6 +149,9 @@ pub enum Fault {
         /// What.
         what: &'static str,
     },
+    /// State that is kept in a database which fails.
+    #[error("{0}")]
+    Store(Box<crate::StoreError>),
     /// A file that is no dump of a container.
     #[error("the file is no dumped container: {what} at byte {at}")]
     Dump {
@@ -175,6 +178,7 @@ impl Fault {
                  smaller"
             }
             Self::Unwritable { .. } => "this is a mistake in StreamFusion, please report it",
+            Self::Store(_) => "no snapshot was taken",
             Self::Dump { .. } => "a dump is a header and its chunks, each after its length",
             Self::Magic
             | Self::HeaderLength { .. }

@@ -256,6 +256,7 @@ pub struct SnapshotCursor<'a> {
 
 impl SnapshotCursor<'_> {
     /// See [`Cursor::next`].
+    #[expect(clippy::should_implement_trait, reason = "what it returns lives only until the next call")]
     pub fn next(&mut self) -> Result<Option<Entry<'_>>, DatabaseError> {
         self.cursor.next()
     }

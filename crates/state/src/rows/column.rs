@@ -69,6 +69,12 @@ impl AnyColumn for StoredRows {
         })
     }
 
+    fn encode_slots(&self, slots: &[u32], out: &mut Vec<ArrayRef>) -> Result<(), Fault> {
+        let columns = self.rows.gather(slots);
+        out.extend(columns.map_err(|_| Fault::Unwritable { what: "a key without its row" })?);
+        Ok(())
+    }
+
     fn restore(&mut self, columns: &mut SectionColumns<'_>, slots: &[u32]) -> Result<(), RestoreError> {
         let layout = Arc::clone(&self.rows.layout);
         let mut arrays = Vec::new();

@@ -11,7 +11,7 @@ use crate::StateError;
 use crate::codec::fixed_array;
 
 /// The rows as columns.
-pub(super) fn columns(layout: &RowLayout, rows: &[&[u8]]) -> Result<Vec<ArrayRef>, StateError> {
+pub(crate) fn columns(layout: &RowLayout, rows: &[&[u8]]) -> Result<Vec<ArrayRef>, StateError> {
     gather(layout, rows, layout.fields.iter())
 }
 
@@ -102,12 +102,12 @@ impl Reader<'_> {
         let mut data = Vec::new();
         let mut offsets = Vec::with_capacity(self.rows.len() + 1);
         offsets.push(0_i32);
-        let full = StateError::Full { what: "bytes of text in a column", limit: i32::MAX.unsigned_abs().into() };
+        let full = |_| StateError::Full { what: "bytes of text in a column", limit: i32::MAX.unsigned_abs().into() };
         for row in self.rows {
             let start = before.and_then(|at| end_at(row, at)).unwrap_or_default();
             let end = end_at(row, offset).unwrap_or_default();
             data.extend_from_slice(&row[self.fixed + start..self.fixed + end]);
-            offsets.push(i32::try_from(data.len()).map_err(|_| full)?);
+            offsets.push(i32::try_from(data.len()).map_err(full)?);
         }
         let (offsets, data) = (OffsetBuffer::new(ScalarBuffer::from(offsets)), Buffer::from_vec(data));
         Ok(match ty {

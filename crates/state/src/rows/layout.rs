@@ -81,8 +81,21 @@ impl RowLayout {
         })
     }
 
+    /// Bytes that a row has at least.
+    pub(crate) fn fixed_bytes(&self) -> usize {
+        self.fixed
+    }
+
+    /// Whether these bytes can be read as a row: texts end one behind the other, the last one where the row ends.
+    pub(crate) fn is_row(&self, row: &[u8]) -> bool {
+        let mut end = 0;
+        row.len() >= self.fixed
+            && self.fields.iter().all(|place| texts_ascend(place, row, &mut end))
+            && row.len() - self.fixed == end
+    }
+
     /// Bytes of the row that begins in front of `bytes`, and nothing if it does not.
-    pub(super) fn row_bytes(&self, bytes: &[u8]) -> usize {
+    pub(crate) fn row_bytes(&self, bytes: &[u8]) -> usize {
         self.fixed + self.last_end.and_then(|at| end_at(bytes, at)).unwrap_or_default()
     }
 }
@@ -118,6 +131,21 @@ fn same_field(a: (&RowLayout, &Place, &[u8]), b: (&RowLayout, &Place, &[u8])) ->
     }
 }
 
+/// Whether texts of a field end behind `end`, which moves to the end of the last one.
+fn texts_ascend(place: &Place, row: &[u8], end: &mut usize) -> bool {
+    match &place.value {
+        ValuePlace::Text { offset, .. } => match end_at(row, *offset) {
+            Some(found) if found >= *end => {
+                *end = found;
+                true
+            }
+            _ => false,
+        },
+        ValuePlace::Row { children, .. } => children.iter().all(|child| texts_ascend(child, row, end)),
+        ValuePlace::Boolean { .. } | ValuePlace::Fixed { .. } => true,
+    }
+}
+
 fn count(ty: &DataType, bits: &mut usize) {
     *bits += 1;
     if let DataType::Struct(fields) = ty {
@@ -141,6 +169,8 @@ impl Builder {
             | DataType::Int16
             | DataType::Int32
             | DataType::Int64
+            | DataType::UInt32
+            | DataType::UInt64
             | DataType::Float32
             | DataType::Float64
             | DataType::Date32

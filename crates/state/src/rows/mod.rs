@@ -30,8 +30,9 @@ use crate::paged::PagedVec;
 pub(crate) use self::column::StoredRows;
 pub(crate) use self::entries::StoredRowEntries;
 pub use self::entries::{Identity, PackedRows, RowEntries, RowEntriesId};
+pub(crate) use self::gather::columns as gather_columns;
 pub use self::layout::RowLayout;
-use self::pack::Packed;
+pub(crate) use self::pack::Packed;
 
 /// Which rows of their table.
 #[derive(Debug, Clone, Copy)]

@@ -10,7 +10,7 @@ use crate::codec::fixed_values;
 
 /// Packed rows, one behind the other. Used again from batch to batch.
 #[derive(Debug, Default)]
-pub(super) struct Packed {
+pub(crate) struct Packed {
     bytes: Vec<u8>,
     /// Where each row begins, and where the last one ends.
     starts: Vec<usize>,
@@ -20,7 +20,7 @@ pub(super) struct Packed {
 
 impl Packed {
     /// Packs the rows of these numbers. Errors if the columns are of other types than the layout says, or do not have a row.
-    pub(super) fn pack(&mut self, layout: &RowLayout, columns: &[ArrayRef], rows: &[u32]) -> Result<(), StateError> {
+    pub(crate) fn pack(&mut self, layout: &RowLayout, columns: &[ArrayRef], rows: &[u32]) -> Result<(), StateError> {
         let most = rows.iter().copied().max().map_or(0, |row| row as usize + 1);
         if columns.len() != layout.fields.len() || columns.iter().any(|column| column.len() < most) {
             return Err(StateError::RowColumns);
@@ -61,7 +61,7 @@ impl Packed {
 
     /// The row that was asked for as number `number`.
     #[inline]
-    pub(super) fn row(&self, number: usize) -> &[u8] {
+    pub(crate) fn row(&self, number: usize) -> &[u8] {
         match self.starts.get(number..number + 2) {
             Some([start, end]) => &self.bytes[*start..*end],
             _ => &[],

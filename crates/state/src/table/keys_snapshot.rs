@@ -25,19 +25,30 @@ pub(super) enum IndexSnapshot {
     Bytes(BytesKeys, String),
 }
 
+/// The column of keys of at most 8 bytes, described in words.
+pub(super) fn fixed_field(ty: &DataType, definition: &str) -> Field {
+    with_definition(Field::new(KEY, ty.clone(), true), Some(definition))
+}
+
+/// The column of any other keys.
+pub(super) fn bytes_field(definition: &str) -> Field {
+    with_definition(Field::new(KEY, DataType::Binary, false), Some(definition))
+}
+
+/// The column of namespaces.
+pub(super) fn namespace_field() -> Field {
+    Field::new(NAMESPACE, DataType::Int64, false)
+}
+
 impl KeysSnapshot {
     pub(super) fn fields(&self, out: &mut Vec<Field>) {
         match &self.keys {
             IndexSnapshot::Single => {}
-            IndexSnapshot::Fixed(_, ty, field) => {
-                out.push(with_definition(Field::new(KEY, ty.clone(), true), Some(field)));
-            }
-            IndexSnapshot::Bytes(_, fields) => {
-                out.push(with_definition(Field::new(KEY, DataType::Binary, false), Some(fields)));
-            }
+            IndexSnapshot::Fixed(_, ty, field) => out.push(fixed_field(ty, field)),
+            IndexSnapshot::Bytes(_, fields) => out.push(bytes_field(fields)),
         }
         if self.namespaces.is_some() {
-            out.push(Field::new(NAMESPACE, DataType::Int64, false));
+            out.push(namespace_field());
         }
     }
 

@@ -17,11 +17,14 @@
 //! Snapshots, restore and the bytes taken are the table's: an operator has no code for them.
 
 mod fixed_bits;
+mod key_bytes;
+mod key_index;
 mod keys;
 mod keys_snapshot;
 mod pair;
 mod restore;
 mod snapshot;
+mod store;
 #[cfg(test)]
 mod tests;
 
@@ -31,8 +34,10 @@ use std::marker::PhantomData;
 pub use fixed_bits::fixed_key_bits;
 pub use keys::{BatchKeys, KeyLayout, SlotKeys};
 pub use pair::TablePair;
+pub use store::{Store, StoreError};
 
 use self::keys::Keys;
+use self::store::TableStore;
 use crate::canonical::Sections;
 use crate::codec::Codec;
 use crate::column::{AnyColumn, Column, ColumnId, Stored};
@@ -72,6 +77,8 @@ pub struct KeyedTable {
     ttl: Option<StateTtl>,
     /// With a time-to-live: when each slot was written last.
     writes: Option<LastWrites>,
+    /// The database that it is kept in, if it is.
+    store: Option<Box<TableStore>>,
 }
 
 impl KeyedTable {
@@ -97,6 +104,7 @@ impl KeyedTable {
             clock: context.clock.clone(),
             ttl,
             writes: ttl.map(LastWrites::new),
+            store: None,
         }
     }
 
@@ -214,7 +222,20 @@ impl KeyedTable {
         touched.groups.clear();
         let known = touched.slots.len();
         let mut numbering = Numbering { stamps: &mut self.stamps, batch: self.batch, touched };
-        self.keys.find_or_add(&mut self.slots, keys, namespaces, |found| numbering.add(found))?;
+        match &mut self.store {
+            None => self.keys.find_or_add(&mut self.slots, keys, namespaces, |found| numbering.add(found))?,
+            Some(store) => {
+                self.keys.find_or_add(&mut self.slots, keys, namespaces, |found| {
+                    if found.added {
+                        store.added.push(found.slot);
+                    }
+                    numbering.add(found);
+                })?;
+                // an operator may change what it has loaded
+                touched.slots.iter().skip(known).for_each(|slot| store.mark(*slot));
+                self.fetch(&mut Vec::new())?;
+            }
+        }
         if let Some(writes) = &self.writes {
             for slot in touched.slots.iter().skip(known).filter(|slot| writes.expired(**slot)) {
                 clear(&mut self.columns, &mut self.entries, *slot);
@@ -251,6 +272,9 @@ impl KeyedTable {
         self.expire(keys.len())?;
         found.clear();
         self.keys.find(keys, namespaces, rows, |slot| found.push(slot))?;
+        if self.store.is_some() {
+            self.fetch_missing(keys, namespaces, rows, found)?;
+        }
         let Some(writes) = &self.writes else { return Ok(()) };
         found.iter_mut().for_each(|slot| *slot = slot.filter(|slot| !writes.expired(*slot)));
         Ok(())
@@ -335,6 +359,9 @@ impl KeyedTable {
 
     /// Keeps the values of these slots, which were loaded for the batch and written.
     pub fn commit(&mut self, slots: &[u32]) {
+        if let Some(store) = &mut self.store {
+            slots.iter().for_each(|slot| store.mark(*slot));
+        }
         if let Some(writes) = &mut self.writes {
             slots.iter().for_each(|slot| writes.touch(*slot));
         }
@@ -342,12 +369,18 @@ impl KeyedTable {
 
     /// Forgets the key of a loaded slot and what lies under it.
     pub fn remove(&mut self, slot: u32) -> Result<(), StateError> {
+        self.remove_stored(slot)?;
+        self.forget(slot);
+        Ok(())
+    }
+
+    /// Forgets the key of a slot and what lies under it, in memory.
+    fn forget(&mut self, slot: u32) {
         clear(&mut self.columns, &mut self.entries, slot);
         if let Some(writes) = &mut self.writes {
             writes.forget(slot);
         }
         self.keys.remove(&mut self.slots, slot);
-        Ok(())
     }
 
     /// The number of keys.
@@ -382,6 +415,7 @@ impl KeyedTable {
             + entries
             + stamps
             + self.writes.as_ref().map_or(0, LastWrites::bytes)
+            + self.store.as_ref().map_or(0, |store| store.bytes())
     }
 }
 
@@ -400,6 +434,18 @@ impl KeyedState for KeyedTable {
 
     fn bytes(&self) -> usize {
         self.bytes()
+    }
+
+    fn attach(&mut self, store: &Store) -> Result<bool, StateError> {
+        self.attach(store, 0).map(|()| true)
+    }
+
+    fn write_back(&mut self) -> Result<(), StateError> {
+        self.write_back()
+    }
+
+    fn evict(&mut self) -> Result<(), StateError> {
+        self.evict()
     }
 }
 

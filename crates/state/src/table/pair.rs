@@ -8,6 +8,7 @@ use streamfusion_row::KeyGroup;
 use super::KeyedTable;
 use crate::canonical::{CanonicalError, Section, Sections};
 use crate::keyed::{KeyedState, RestoreError, StateSnapshot};
+use crate::{StateError, Store};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -51,6 +52,21 @@ impl KeyedState for TablePair {
 
     fn bytes(&self) -> usize {
         self.left.bytes() + self.right.bytes()
+    }
+
+    fn attach(&mut self, store: &Store) -> Result<bool, StateError> {
+        self.left.attach(store, 0)?;
+        self.right.attach(store, 1).map(|()| true)
+    }
+
+    fn write_back(&mut self) -> Result<(), StateError> {
+        self.left.write_back()?;
+        self.right.write_back()
+    }
+
+    fn evict(&mut self) -> Result<(), StateError> {
+        self.left.evict()?;
+        self.right.evict()
     }
 }
 

@@ -42,6 +42,9 @@ impl KeyedTable {
             }
             Ok(())
         })?;
+        if let Some(store) = &mut self.store {
+            slots.iter().for_each(|slot| store.mark(*slot));
+        }
         for entries in &mut self.entries {
             let section = find(sections, entries.name())?;
             for_each_batch(section, |columns| entries.restore(columns, &self.slots, &slots))?;

@@ -13,6 +13,7 @@ use streamfusion_row::KeyGroup;
 
 use super::KeyedTable;
 use super::keys_snapshot::KeysSnapshot;
+use super::store::FailedSnapshot;
 use crate::canonical::{CanonicalError, Fault, Section};
 use crate::column::ColumnSnapshot;
 use crate::entries::{EntriesSnapshot, Sink};
@@ -42,9 +43,19 @@ fn schema(fields: Vec<Field>) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, metadata))
 }
 
+/// The schema of a section that says its version.
+pub(super) fn with_version(of: &SchemaRef) -> SchemaRef {
+    schema(of.fields().iter().map(|field| Field::clone(field)).collect())
+}
+
 impl KeyedTable {
     /// The table as it is now.
     pub fn snapshot(&mut self) -> Box<dyn StateSnapshot> {
+        match self.stored_snapshot() {
+            Ok(None) => {}
+            Ok(Some(stored)) => return Box::new(stored),
+            Err(error) => return Box::new(FailedSnapshot { group: KeyGroup(self.key_groups().first), error }),
+        }
         let keys = self.keys.snapshot();
         let mut fields = Vec::new();
         keys.fields(&mut fields);
@@ -80,6 +91,11 @@ fn field_bytes(field: &Field) -> usize {
         _ => 0,
     };
     FIELD_BYTES + field.name().len() + metadata + children
+}
+
+/// Bytes of the fields of a schema, beside the values.
+pub(super) fn schema_bytes(schema: &SchemaRef) -> usize {
+    schema.fields().iter().map(|field| field_bytes(field)).sum()
 }
 
 /// A section that `encode` hands over batch by batch; one batch without rows if it hands over none.
@@ -150,7 +166,7 @@ impl StateSnapshot for TableSnapshot {
             .sum();
         let writes = self.writes.as_ref().map_or(0, |_| rows * size_of::<i64>());
         let schemas = self.entries.iter().map(|(_, schema, _)| schema).chain([&self.schema]);
-        let schemas: usize = schemas.flat_map(|schema| schema.fields()).map(|field| field_bytes(field)).sum();
+        let schemas: usize = schemas.map(schema_bytes).sum();
         self.keys.bytes_bound(pages, rows) + columns + entries + writes + schemas
     }
 

@@ -123,6 +123,27 @@ impl<V: Value + Copy, C: Codec<V>> AnyEntries for StoredRowEntries<V, C> {
         })
     }
 
+    fn encode_slots(&self, slots: &[u32]) -> Result<(Vec<u32>, Vec<ArrayRef>), Fault> {
+        let (entries, codec) = (&self.entries, &self.format.codec);
+        let (mut counts, mut positions) = (Vec::with_capacity(slots.len()), Vec::new());
+        for slot in slots {
+            let before = positions.len();
+            positions.extend(std::iter::successors(entries.first(*slot), |position| entries.next(*position)));
+            counts
+                .push(u32::try_from(positions.len() - before).map_err(|_| Fault::Unwritable { what: "so many rows" })?);
+        }
+        let mut writer = codec.writer(positions.len());
+        positions.iter().for_each(|position| codec.write(&mut writer, entries.value(*position)));
+        let mut columns = Vec::new();
+        codec.finish(writer, &mut columns)?;
+        let rows = entries.gather(&positions);
+        columns.extend(rows.map_err(|_| Fault::Unwritable { what: "rows with so much text" })?);
+        if let Some(writes) = &entries.writes {
+            columns.push(last_write_column(positions.iter().map(|position| writes.get(*position)).collect()));
+        }
+        Ok((counts, columns))
+    }
+
     fn restored(&mut self) {}
 
     fn restore(&mut self, columns: &mut SectionColumns<'_>, slots: &Slots, rows: &[u32]) -> Result<(), RestoreError> {
