@@ -36,6 +36,12 @@ impl RowRef {
         self.batch.0.get() as usize - 1
     }
 
+    /// The same as a number.
+    #[inline]
+    pub(crate) fn number(self) -> u32 {
+        self.row
+    }
+
     /// Position of the row in the batch.
     #[inline]
     pub(crate) fn row(self) -> usize {
@@ -102,6 +108,12 @@ impl BundleRows {
         self.bytes + self.batches.len() * size_of::<Batch>()
     }
 
+    /// [`BundleRows::bytes`], measured anew.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let unmeasured = self.batches[self.measured..].iter().map(Batch::bytes).sum::<usize>();
+        self.bytes + unmeasured + self.batches.len() * size_of::<Batch>()
+    }
+
     /// Column `column` of every batch.
     pub(crate) fn column(&self, column: usize) -> Result<Vec<&dyn Array>, OperatorError> {
         self.batches
@@ -136,6 +148,22 @@ impl BundleRows {
         }
         let indices: Vec<(usize, usize)> = rows.iter().map(|row| (row.batch(), row.row())).collect();
         Ok(Batch::interleave(&self.batches, &indices)?)
+    }
+
+    /// [`BundleRows::gather`], but rows that stand side by side in a batch are a view of it.
+    pub(crate) fn gather_or_slice(&self, rows: &[RowRef]) -> Result<Batch, OperatorError> {
+        if let Some(first) = rows.first()
+            && (first.row..).zip(rows).all(|(row, other)| *other == RowRef::new(first.batch, row))
+        {
+            return Ok(self.batch(*first)?.slice(first.row(), rows.len())?);
+        }
+        self.gather(rows)
+    }
+
+    /// The batch of a row.
+    pub(crate) fn batch(&self, row: RowRef) -> Result<&Batch, OperatorError> {
+        let batches = self.batches.len();
+        Ok(self.batches.get(row.batch()).ok_or(GatherError::Batch { batch: row.batch(), batches })?)
     }
 
     /// How many of these rows, from the first one, may be gathered into one output batch: at most [`OUTPUT_BATCH_ROWS`], and

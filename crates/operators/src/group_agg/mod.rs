@@ -35,6 +35,7 @@ mod two_phase;
 mod value;
 mod versions;
 
+pub(crate) use rows::is_accumulate;
 pub(crate) use running::{Emit, Running, Steps};
 pub(crate) use slots::{Merging, SlotAggregates, SlotCalls};
 pub use two_phase::{GlobalGroupAgg, LocalGroupAgg, supports_global, supports_local};

@@ -91,7 +91,8 @@ impl Rows {
     }
 }
 
+/// Whether a row of this kind, a byte, is +I or +U.
 #[inline]
-pub(super) fn is_accumulate(kind: u8) -> bool {
+pub(crate) fn is_accumulate(kind: u8) -> bool {
     kind == RowKind::Insert as u8 || kind == RowKind::UpdateAfter as u8
 }

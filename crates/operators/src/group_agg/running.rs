@@ -166,6 +166,12 @@ impl Running {
         columns
     }
 
+    /// Bytes taken beside the table.
+    pub(crate) fn bytes(&self) -> usize {
+        let calls = self.calls.iter().map(|state| state.aggregate.bundle_bytes() + state.actions.capacity());
+        calls.sum::<usize>() + self.steps.bytes()
+    }
+
     /// Takes the steps and returns, per call, the values that they hand out. Row by row `batch` has what the steps are about; of
     /// its columns only [`Running::columns`] are looked at. The slots of the groups are written, not committed.
     pub(crate) fn run(&mut self, table: &mut KeyedTable, batch: &Batch) -> Result<Vec<ArrayRef>, OperatorError> {
