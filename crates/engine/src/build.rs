@@ -7,7 +7,7 @@ use streamfusion_expr::{HostFunction, host_calls};
 use streamfusion_operators::deduplicate::{StoredKind, is_stateful};
 use streamfusion_operators::{
     Calc, ChangelogNormalize, Deduplicate, DropUpdateBefore, Expand, GlobalGroupAgg, GroupAgg, Join, LocalGroupAgg,
-    MiniBatchAssigner, Operator, WatermarkAssigner, rank,
+    MiniBatchAssigner, Operator, OverAggregate, WatermarkAssigner, rank, temporal_sort,
 };
 use streamfusion_plan::node::NodeKind;
 use streamfusion_plan::spec::{SpecHost, SpecNode};
@@ -71,6 +71,18 @@ pub(crate) fn operator(
             let (input, context) = keyed(spec, context)?;
             Some(rank::open(rank, input, context).map_err(failed)?)
         }
+        NodeKind::OverAggregate(over) => {
+            let (input, context) = keyed(spec, context)?;
+            Some(Box::new(OverAggregate::try_new(over, input, context).map_err(failed)?))
+        }
+        NodeKind::TemporalSort(sort) => match spec.inputs.first() {
+            // rows go on as they come
+            Some(input) if !temporal_sort::is_stateful(sort, input) => None,
+            _ => {
+                let (input, context) = keyed(spec, context)?;
+                Some(temporal_sort::open(sort, input, context).map_err(failed)?)
+            }
+        },
         NodeKind::Union => None,
         NodeKind::Exchange(_) => return Err(unsupported("an exchange stands inside a stage")),
         NodeKind::Stock(reason) => return Err(EngineError::Unsupported(reason.clone())),

@@ -2,7 +2,9 @@
 
 use streamfusion_expr::clock::{self, Clock};
 use streamfusion_expr::host_calls;
-use streamfusion_operators::{changelog_normalize, deduplicate, expand, group_agg, join, rank, watermark_assigner};
+use streamfusion_operators::{
+    changelog_normalize, deduplicate, expand, group_agg, join, over, rank, temporal_sort, watermark_assigner,
+};
 use streamfusion_plan::node::{Distribution, Node, NodeKind};
 use streamfusion_plan::reader::Config;
 use streamfusion_plan::rex::{Function, Rex};
@@ -19,7 +21,7 @@ pub fn capabilities() -> impl Capabilities {
 struct Engine;
 
 impl Capabilities for Engine {
-    fn node(&self, node: &Node, inputs: &[&LogicalType], _config: &Config) -> Result<NativeNode, Reason> {
+    fn node(&self, node: &Node, inputs: &[&LogicalType], config: &Config) -> Result<NativeNode, Reason> {
         match &node.kind {
             NodeKind::Calc(_) => Ok(NativeNode { hosts: hosts(&node.kind)?, stateful: false }),
             NodeKind::WatermarkAssigner(_) => {
@@ -88,11 +90,21 @@ impl Capabilities for Engine {
                 rank::supports(spec, input)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
             }
+            NodeKind::OverAggregate(spec) => {
+                let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
+                hashable(&spec.partition, input)?;
+                over::supports(spec, input, retract_order(config))?;
+                carried(&node.output)?;
+                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+            }
+            NodeKind::TemporalSort(spec) => {
+                let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
+                temporal_sort::supports(spec, input)?;
+                Ok(NativeNode { hosts: Vec::new(), stateful: temporal_sort::is_stateful(spec, input) })
+            }
             NodeKind::IncrementalGroupAggregate(_)
             | NodeKind::IntervalJoin(_)
             | NodeKind::TemporalJoin(_)
-            | NodeKind::OverAggregate(_)
-            | NodeKind::TemporalSort(_)
             | NodeKind::WindowRank(_)
             | NodeKind::WindowDeduplicate(_)
             | NodeKind::WindowJoin(_)
@@ -106,6 +118,15 @@ impl Capabilities for Engine {
 
     fn two_inputs(&self) -> bool {
         true
+    }
+}
+
+/// In which order Flink's state backend has the rows of several times.
+fn retract_order(config: &Config) -> over::RetractOrder {
+    let backend = ["state.backend.type", "state.backend"].iter().find_map(|key| config.get(*key));
+    match backend {
+        Some(backend) if backend.trim().eq_ignore_ascii_case("rocksdb") => over::RetractOrder::ByTime,
+        _ => over::RetractOrder::Hashed,
     }
 }
 
