@@ -28,6 +28,7 @@ pub(crate) fn type_name(kind: &TypeKind) -> String {
         TypeKind::Map(..) => "MAP",
         TypeKind::Multiset(_) => "MULTISET",
         TypeKind::Null => "NULL",
+        TypeKind::View => "RAW",
         TypeKind::Other(text) => text,
     }
     .to_owned()

@@ -68,7 +68,12 @@ fn unequal_rows(rex: &Rex) -> Option<&LogicalType> {
     operands.iter().filter_map(Rex::ty).find(|ty| {
         matches!(
             ty.kind,
-            TypeKind::Row(_) | TypeKind::Array(_) | TypeKind::Map(..) | TypeKind::Multiset(_) | TypeKind::Other(_)
+            TypeKind::Row(_)
+                | TypeKind::Array(_)
+                | TypeKind::Map(..)
+                | TypeKind::Multiset(_)
+                | TypeKind::View
+                | TypeKind::Other(_)
         )
     })
 }

@@ -32,6 +32,7 @@ pub(crate) fn describe(ty: &LogicalType) -> String {
         TypeKind::Map(key, value) => format!("MAP<{}>", describe_all([&**key, &**value])),
         TypeKind::Multiset(element) => format!("MULTISET<{}>", describe(element)),
         TypeKind::Null => "NULL".to_owned(),
+        TypeKind::View => "RAW".to_owned(),
         TypeKind::Other(text) => text.clone(),
     }
 }

@@ -78,6 +78,9 @@ pub enum TypeKind {
     Multiset(Arc<LogicalType>),
     /// The type of a bare NULL.
     Null,
+    /// An accumulator that holds a map, as the phases of an aggregate hand it on: the values of a DISTINCT set, or those of MIN or MAX over
+    /// rows that retract. It is a Java object in Flink and bytes of our own here, so that it never goes from one to the other.
+    View,
     /// A type that is not known here; holds the plan's own text.
     Other(String),
 }
@@ -119,5 +122,10 @@ impl LogicalType {
             TypeKind::Row(fields) => fields,
             _ => &[],
         }
+    }
+
+    /// Whether one of the fields is a [`TypeKind::View`].
+    pub fn has_views(&self) -> bool {
+        self.fields().iter().any(|field| field.ty.kind == TypeKind::View)
     }
 }

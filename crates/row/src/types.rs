@@ -15,6 +15,7 @@
 //! | INTERVAL YEAR TO MONTH | Int32 | months |
 //! | INTERVAL DAY TO SECOND | Int64 | ms |
 //! | ROW | Struct | |
+//! | accumulators that hold a map | Binary | a form of our own |
 //!
 //! An i128 of nanoseconds is lossless for every year that Flink knows and compares with one instruction; an i64 of
 //! nanoseconds ends in 2262. A column that nothing in the stage reads keeps its position, with Arrow type Null, so that
@@ -62,6 +63,7 @@ pub fn arrow_type(ty: &LogicalType) -> Result<DataType, Reason> {
         TypeKind::Map(..) => return Err(Reason::new("columns of type MAP are not supported natively")),
         TypeKind::Multiset(_) => return Err(Reason::new("columns of type MULTISET are not supported natively")),
         TypeKind::Null => return Err(Reason::new("columns of type NULL are not supported natively")),
+        TypeKind::View => DataType::Binary,
         TypeKind::Other(text) => {
             return Err(Reason::new(format!("columns of type {text} are not supported natively")));
         }

@@ -1,6 +1,7 @@
 //! Which nodes could run natively, before anything is weighed.
 
 use super::host::refuses_state;
+use super::views::keep_together;
 use super::{Decisions, Edges};
 use crate::capability::{Capabilities, NativeNode};
 use crate::check::check_node;
@@ -19,12 +20,18 @@ pub(super) fn decide(graph: &Graph, edges: &Edges, capabilities: &dyn Capabiliti
     }
     let mut decisions: Decisions =
         (0..graph.nodes.len()).map(|position| decide_alone(graph, edges, position, capabilities)).collect();
-    // Readers before their inputs: one pass settles a chain of exchanges and unions.
-    for &position in graph.topological().iter().rev() {
-        if decisions[position].is_ok()
-            && let Some(reason) = useless(graph, position, &edges.readers[position], &decisions)
-        {
-            decisions[position] = Err(reason);
+    let mut settled = false;
+    while !settled {
+        keep_together(graph, edges, &mut decisions);
+        settled = true;
+        // Readers before their inputs: one pass settles a chain of exchanges and unions.
+        for &position in graph.topological().iter().rev() {
+            if decisions[position].is_ok()
+                && let Some(reason) = useless(graph, position, &edges.readers[position], &decisions)
+            {
+                decisions[position] = Err(reason);
+                settled = false;
+            }
         }
     }
     decisions

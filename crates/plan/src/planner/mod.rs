@@ -1,6 +1,7 @@
 //! Decides which nodes run natively and cuts them into stages.
 //!
-//! 1. A node is a candidate if the engine can run it and nothing about the job forbids it (`candidates`).
+//! 1. A node is a candidate if the engine can run it and nothing about the job forbids it (`candidates`), and if whoever it exchanges maps of
+//!    values with is one too (`views`).
 //! 2. Candidates that are connected form an island. An island that would not pay for its entry and exit stays on Flink as a
 //!    whole (`worth`).
 //! 3. What is left is cut into stages: chains that end at an exchange, at a node with several readers, and before a second
@@ -12,6 +13,7 @@ mod live;
 mod stages;
 #[cfg(test)]
 mod tests;
+mod views;
 mod worth;
 
 use crate::capability::{Capabilities, NativeNode};

@@ -41,6 +41,7 @@ pub(crate) fn read_value(json: &Value, ty: &LogicalType) -> Result<Option<Litera
         | TypeKind::Map(..)
         | TypeKind::Multiset(_)
         | TypeKind::Null
+        | TypeKind::View
         | TypeKind::Other(_) => return Ok(None),
     };
     match value {

@@ -330,3 +330,18 @@ fn an_edge_that_shuffles_by_itself_keeps_its_reader_on_flink() -> TestResult {
     assert!(matches!(&read("HASH")?.nodes[1].kind, NodeKind::Stock(r) if r.to_string().contains("unknown shuffle")));
     Ok(())
 }
+
+#[test]
+fn accumulators_that_hold_a_map_are_views() {
+    let raw = |class: &str| json!({"type": "RAW", "class": class, "externalDataType": "x"});
+    let accumulator = |name: &str| {
+        let package = "org.apache.flink.table.runtime.functions.aggregate";
+        json!({"type": "STRUCTURED_TYPE", "implementationClass": format!("{package}.{name}"), "attributes": []})
+    };
+    let of = |json: Value| read_type(&json).map(|ty| ty.kind);
+    assert_eq!(of(raw("org.apache.flink.table.api.dataview.MapView")), Ok(TypeKind::View));
+    assert_eq!(of(accumulator("MinWithRetractAggFunction$MinWithRetractAccumulator")), Ok(TypeKind::View));
+    assert_eq!(of(accumulator("MaxWithRetractAggFunction$MaxWithRetractAccumulator")), Ok(TypeKind::View));
+    assert_eq!(of(raw("org.apache.flink.table.api.dataview.ListView")), Ok(TypeKind::Other("RAW".to_owned())));
+    assert_eq!(of(accumulator("Other")), Ok(TypeKind::Other("STRUCTURED_TYPE".to_owned())));
+}

@@ -15,6 +15,13 @@ use crate::reason::Reason;
 use crate::types::{Field, LogicalType, TimeAttribute, TypeKind};
 
 const MAX_LENGTH: u32 = i32::MAX as u32;
+/// Flink's object for a map inside an accumulator.
+const MAP_VIEW: &str = "org.apache.flink.table.api.dataview.MapView";
+/// The accumulators that have one beside other fields.
+const COUNTED_EXTREMA: [&str; 2] = [
+    "org.apache.flink.table.runtime.functions.aggregate.MinWithRetractAggFunction$MinWithRetractAccumulator",
+    "org.apache.flink.table.runtime.functions.aggregate.MaxWithRetractAggFunction$MaxWithRetractAccumulator",
+];
 /// Types nested deeper than this are refused, so that no stack overflows.
 const MAX_DEPTH: usize = 64;
 
@@ -63,9 +70,17 @@ fn read_object(json: &Value, depth: usize) -> Result<LogicalType, Reason> {
             });
             TypeKind::Row(fields.collect::<Result<_, Reason>>()?)
         }
+        "RAW" if map.get("class").and_then(Value::as_str) == Some(MAP_VIEW) => TypeKind::View,
+        "STRUCTURED_TYPE" if is_counted_extremum(map) => TypeKind::View,
         root => TypeKind::Other(root.to_owned()),
     };
     Ok(LogicalType { kind, nullable })
+}
+
+/// Whether this is the accumulator of MIN or MAX over rows that retract.
+fn is_counted_extremum(map: &serde_json::Map<String, Value>) -> bool {
+    let class = map.get("implementationClass").and_then(Value::as_str);
+    class.is_some_and(|class| COUNTED_EXTREMA.contains(&class))
 }
 
 fn zero_length(map: &serde_json::Map<String, Value>, kind: TypeKind) -> Result<TypeKind, Reason> {

@@ -174,6 +174,7 @@ impl KeyEncoder {
                         return Err(Reason::new("keys of type MULTISET are not supported natively"));
                     }
                     TypeKind::Null => return Err(Reason::new("keys of type NULL are not supported natively")),
+                    TypeKind::View => return Err(Reason::new("accumulators cannot be keys")),
                     TypeKind::Other(text) => {
                         return Err(Reason::new(format!("keys of type {text} are not supported natively")));
                     }

@@ -109,6 +109,9 @@ fn node(field: &Field, entry: &EntryField, parent: &str) -> Result<Node, Reason>
                 .collect();
             Ok(Node::Row { name, fields, children })
         }
+        (EntryField::Read, TypeKind::View) => {
+            Err(Reason::new(format!("the field {name} is an accumulator, which Flink has in another form")))
+        }
         (EntryField::Read, kind) if !matches!(kind, TypeKind::Row(_)) => {
             let arrow = arrow_type(&field.ty)?;
             let form = match (kind, &arrow) {

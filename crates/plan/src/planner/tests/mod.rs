@@ -16,6 +16,7 @@ use crate::types::LogicalType;
 
 mod equal_rows;
 mod two_inputs;
+mod views;
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
