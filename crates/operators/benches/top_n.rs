@@ -38,6 +38,7 @@ fn open(strategy: RankStrategy, output_row_number: bool) -> Box<dyn Operator> {
         output_row_number,
         generate_update_before: true,
         ttl_ms: 0,
+        mini_batch_size: None,
         cache_size: 10_000,
     };
     let context = StateContext { key_groups: KeyGroups::all(128), clock: StateClock::system() };

@@ -29,5 +29,6 @@ mod transitions;
 pub use changes::{Changes, UpdateBefore};
 pub use equal::{Floats, RowPair, equal_pairs};
 pub use fold::{Fold, Preimages};
+pub(crate) use rows::value_bytes_of_rows;
 pub use rows::{BatchNumber, BundleRows, RowRef};
 pub use transitions::{Emission, Transition, Transitions, Unseen};

@@ -213,6 +213,20 @@ impl BundleRows {
     }
 }
 
+/// Per row of a batch: bytes of its text and binary values; `None` if there are none.
+pub(crate) fn value_bytes_of_rows(batch: &Batch) -> Option<Vec<usize>> {
+    if batch.columns().iter().map(value_bytes).sum::<usize>() == 0 {
+        return None;
+    }
+    let number = BatchNumber(NonZeroU32::MIN);
+    let rows: Vec<RowRef> = (0..).take(batch.num_rows()).map(|row| RowRef::new(number, row)).collect();
+    let mut sums = vec![0; rows.len()];
+    for column in batch.columns() {
+        add_value_bytes(&[column.as_ref()], &rows, &mut sums);
+    }
+    Some(sums)
+}
+
 /// Bytes of the text and binary values in a column.
 fn value_bytes(column: &ArrayRef) -> usize {
     match column.data_type() {

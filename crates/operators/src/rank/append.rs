@@ -5,66 +5,52 @@
 
 use streamfusion_row::RowKind;
 
-use super::buffer::{Arrival, Partition};
+use super::buffer::{Added, Arrival, Partition, Shift, shift};
 use super::sort_key::SortKeys;
 use crate::OperatorError;
 
 impl<S: SortKeys> Partition<'_, S> {
     /// Takes a row that is in the range of the buffer.
     pub(super) fn append(&mut self, key: &S::Key, arrival: Arrival<'_>, numbered: bool) -> Result<(), OperatorError> {
-        let position = self.add(key, arrival)?;
+        let added = self.add(key, arrival)?;
         if numbered {
-            self.append_with_row_number(key, position)
+            self.append_with_row_number(added);
         } else {
-            self.append_without_row_number(position)
+            self.append_without_row_number(added.position);
         }
         Ok(())
     }
 
-    fn append_with_row_number(&mut self, key: &S::Key, position: u32) {
-        let Self { end, buffer, rows, out, .. } = self;
-        let end = *end;
-        let (mut rank, mut current) = (0_i64, None);
-        let mut groups = buffer.groups.iter();
-        let mut last = None;
-        while rank <= end {
-            let Some((other, group)) = groups.next() else { break };
-            last = Some(other);
-            match current {
-                None => {
-                    rank += i64::from(group.len);
-                    current = (other == key).then_some(position);
-                }
-                Some(mut row) => {
-                    for previous in Self::walk(rows, *group) {
-                        if rank > end {
-                            break;
-                        }
-                        Self::shift(out, end, rank, previous, row);
-                        row = previous;
-                        rank += 1;
-                    }
-                    current = Some(row);
-                }
-            }
+    /// The same, and leaves it to others to say what changed.
+    pub(super) fn append_silently(
+        &mut self,
+        key: &S::Key,
+        arrival: Arrival<'_>,
+        numbered: bool,
+    ) -> Result<(), OperatorError> {
+        self.add(key, arrival)?;
+        if numbered {
+            self.trim();
+        } else if i64::try_from(self.buffer.total).unwrap_or(i64::MAX) > self.end {
+            self.remove_last();
         }
-        if rank <= end
-            && let Some(row) = current
-        {
-            out.ranked(RowKind::Insert, row, rank, end);
+        Ok(())
+    }
+
+    fn append_with_row_number(&mut self, added: Added) {
+        let Added { place, position } = added;
+        if let (Some(before), Some(own)) = (self.counted_before(place), self.buffer.groups.get(place)) {
+            let behind = self.buffer.groups.from(place).skip(1).map(|(_, group)| group);
+            let rank = before + i64::from(own.count);
+            shift(self.out, self.end, rank, position, self.rows, behind, Shift::Back);
         }
-        if groups.next().is_some() {
-            let last = last.cloned();
-            self.remove_behind(last.as_ref());
-        }
+        self.trim();
     }
 
     fn append_without_row_number(&mut self, position: u32) {
         if i64::try_from(self.buffer.total).unwrap_or(i64::MAX) > self.end
-            && let Some(last) = self.rows.last(self.slot)
-            && let Some(key) = self.buffer.groups.last_key_value().map(|(key, _)| key.clone())
+            && let Some(last) = self.remove_last()
         {
-            self.remove(&key, last);
             if last == position {
                 return;
             }
@@ -75,18 +61,18 @@ impl<S: SortKeys> Partition<'_, S> {
 
     /// Takes a row of a partition of which only the first row counts.
     pub(super) fn top1(&mut self, key: &S::Key, arrival: Arrival<'_>) -> Result<(), OperatorError> {
-        match self.buffer.groups.first_key_value().map(|(key, group)| (key.clone(), group.first)) {
+        match self.buffer.groups.first().map(|(old_key, group)| (key < old_key, group.first)) {
             None => {
-                let position = self.add(key, arrival)?;
-                self.out.emit(RowKind::Insert, position, 1);
+                let added = self.add(key, arrival)?;
+                self.out.emit(RowKind::Insert, added.position, 1);
             }
-            Some((old_key, old)) if *key < old_key => {
-                let position = self.add(key, arrival)?;
-                self.remove(&old_key, old);
+            Some((true, old)) => {
+                let added = self.add(key, arrival)?;
+                self.remove_last();
                 self.out.update_before(old, 1);
-                self.out.emit(RowKind::UpdateAfter, position, 1);
+                self.out.emit(RowKind::UpdateAfter, added.position, 1);
             }
-            Some(_) => {}
+            Some((false, _)) => {}
         }
         Ok(())
     }

@@ -6,49 +6,39 @@
 //!
 //! Follows: TopNBuffer, and the sorted map of RetractableTopNFunction, Flink 2.2. Differences: none.
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
-
 use streamfusion_row::RowKind;
 use streamfusion_state::{PackedRows, RowEntries, Slots};
 
+use super::groups::{Group, Groups, Place};
 use super::output::Output;
 use super::sort_key::SortKeys;
 use crate::OperatorError;
 
-/// The rows of one sort key.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Group {
-    /// Position of the first one.
-    pub(super) first: u32,
-    /// How many there are.
-    pub(super) len: u32,
-    /// How many Flink counts: less than there are, if rows were retracted that it does not have.
-    pub(super) count: u32,
-}
-
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Buffer<S: SortKeys> {
-    pub(super) groups: BTreeMap<S::Key, Group>,
+    pub(super) groups: Groups<S::Key>,
     /// All rows.
     pub(super) total: usize,
     key_bytes: usize,
+    /// Bytes that were counted last.
+    pub(super) measured: usize,
 }
 
 impl<S: SortKeys> Buffer<S> {
     pub(super) fn new() -> Self {
-        Self { groups: BTreeMap::new(), total: 0, key_bytes: 0 }
+        Self { groups: Groups::new(), total: 0, key_bytes: 0, measured: 0 }
     }
 
     /// Adds the row at `position`, which lies behind all others in the list. `unmatched` is how many rows of its group Flink
     /// counts less, if it is the first. Errors if it is out of order.
     pub(super) fn restore(&mut self, key: S::Key, position: u32, unmatched: u32) -> Result<(), OperatorError> {
         let disorder = || OperatorError::Internal("ranked rows in state are not in sort order".to_owned());
-        match self.groups.last_entry() {
-            Some(last) if *last.key() > key => return Err(disorder()),
-            Some(mut last) if *last.key() == key => {
-                let group = last.get_mut();
+        match self.groups.last() {
+            Some((last, _)) if *last > key => return Err(disorder()),
+            Some((last, _)) if *last == key => {
+                let group = self.groups.last_place().and_then(|place| self.groups.get_mut(place));
+                let group = group.ok_or_else(disorder)?;
                 group.len += 1;
                 group.count = group.count.wrapping_add(1);
             }
@@ -56,7 +46,8 @@ impl<S: SortKeys> Buffer<S> {
                 self.key_bytes += S::heap_bytes(&key);
                 // rows are missing until the others came
                 let group = Group { first: position, len: 1, count: 1_u32.wrapping_sub(unmatched) };
-                self.groups.insert(key, group);
+                let (Ok(place) | Err(place)) = self.groups.locate(&key);
+                self.groups.insert(place, key, group);
             }
         }
         self.total += 1;
@@ -65,7 +56,7 @@ impl<S: SortKeys> Buffer<S> {
 
     /// Completes a restore. Errors if more rows are missing than there are.
     pub(super) fn restored(&self) -> Result<(), OperatorError> {
-        match self.groups.values().all(|group| group.count <= group.len) {
+        match self.groups.iter().all(|(_, group)| group.count <= group.len) {
             true => Ok(()),
             false => Err(OperatorError::Internal("ranked rows in state count less than none".to_owned())),
         }
@@ -73,12 +64,12 @@ impl<S: SortKeys> Buffer<S> {
 
     /// Whether a row is put into the buffer: it is not full, or its last row comes behind.
     pub(super) fn takes(&self, key: &S::Key, size: usize) -> bool {
-        self.groups.last_key_value().is_none_or(|(last, _)| key < last || self.total < size)
+        self.total < size || self.groups.last().is_none_or(|(last, _)| key < last)
     }
 
     /// Bytes taken, about.
     pub(super) fn bytes(&self) -> usize {
-        self.groups.len() * (size_of::<(S::Key, Group)>() * 3 / 2) + self.key_bytes
+        self.groups.bytes() + self.key_bytes
     }
 }
 
@@ -94,69 +85,77 @@ pub(super) struct Partition<'a, S: SortKeys> {
     pub(super) out: &'a mut Output,
 }
 
-/// A row of input.
+/// A row of input: row `number` of `packed`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival<'a> {
     pub(super) packed: &'a PackedRows,
-    /// Its number among the packed rows.
     pub(super) number: usize,
-    /// Its number in the batch.
-    pub(super) row: u32,
+}
+
+/// A row that was added to the end of its group.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Added {
+    /// The group.
+    pub(super) place: Place,
+    pub(super) position: u32,
 }
 
 impl<S: SortKeys> Partition<'_, S> {
-    /// Adds a row to the end of the group of its sort key and returns its position.
-    pub(super) fn add(&mut self, key: &S::Key, arrival: Arrival<'_>) -> Result<u32, OperatorError> {
-        let behind = (Bound::Excluded(key), Bound::Unbounded);
-        let before = self.buffer.groups.range::<S::Key, _>(behind).next().map(|(_, group)| group.first);
-        let position = self.insert(before, arrival)?;
-        match self.buffer.groups.get_mut(key) {
-            Some(group) => {
-                group.len += 1;
-                group.count += 1;
+    /// Adds a row to the end of the group of its sort key.
+    #[inline]
+    pub(super) fn add(&mut self, key: &S::Key, arrival: Arrival<'_>) -> Result<Added, OperatorError> {
+        let groups = &mut self.buffer.groups;
+        let added = match groups.locate(key) {
+            Ok(place) => {
+                let before = groups.behind(place).map(|group| group.first);
+                let position = insert(self.rows, self.slots, self.slot, before, arrival)?;
+                if let Some(group) = groups.get_mut(place) {
+                    group.len += 1;
+                    group.count += 1;
+                }
+                Added { place, position }
             }
-            None => {
+            Err(place) => {
+                let before = groups.at_or_behind(place).map(|group| group.first);
+                let position = insert(self.rows, self.slots, self.slot, before, arrival)?;
                 self.buffer.key_bytes += S::heap_bytes(key);
-                self.buffer.groups.insert(key.clone(), Group { first: position, len: 1, count: 1 });
+                let group = Group { first: position, len: 1, count: 1 };
+                Added { place: groups.insert(place, key.clone(), group), position }
             }
-        }
+        };
         self.buffer.total += 1;
-        Ok(position)
+        Ok(added)
     }
 
-    /// Stores a row in front of another one, or at the end.
-    fn insert(&mut self, before: Option<u32>, arrival: Arrival<'_>) -> Result<u32, OperatorError> {
-        let Arrival { packed, number, row } = arrival;
-        let position = self.rows.insert(self.slots, self.slot, before, packed, number, 0)?;
-        self.out.arrived(position, row);
-        Ok(position)
-    }
-
-    /// Takes the row at `position` out of the group of `key`. Flink's count is left to the caller.
-    pub(super) fn take(&mut self, key: &S::Key, position: u32) {
-        let behind = self.rows.next(position);
+    /// Takes the row at `position` out of the group at `place`. Flink's count is left to the caller.
+    #[inline]
+    pub(super) fn take(&mut self, place: Place, position: u32) {
+        let groups = &mut self.buffer.groups;
+        let Some(group) = groups.get_mut(place) else { return };
+        let behind = if group.first == position && group.len > 1 { self.rows.next(position) } else { None };
         let unmatched = self.rows.detach(position);
         self.out.detached(position);
         self.buffer.total -= 1;
-        let Some(group) = self.buffer.groups.get_mut(key) else { return };
         group.len -= 1;
-        if group.len == 0 {
-            self.buffer.groups.remove(key);
-            self.buffer.key_bytes -= S::heap_bytes(key);
-        } else if group.first == position
-            && let Some(behind) = behind
-        {
+        if let Some(behind) = behind {
             group.first = behind;
-            *self.rows.value_mut(behind) = unmatched;
+            if unmatched > 0 {
+                *self.rows.value_mut(behind) = unmatched;
+            }
+        }
+        if group.len == 0
+            && let Some(key) = groups.remove(place)
+        {
+            self.buffer.key_bytes -= S::heap_bytes(&key);
         }
     }
 
-    /// Takes the row at `position` out of the group of `key`, where Flink counts one less.
-    pub(super) fn remove(&mut self, key: &S::Key, position: u32) {
-        if let Some(group) = self.buffer.groups.get_mut(key) {
+    /// Takes the row at `position` out of the group at `place`, where Flink counts one less.
+    pub(super) fn remove(&mut self, place: Place, position: u32) {
+        if let Some(group) = self.buffer.groups.get_mut(place) {
             group.count = group.count.saturating_sub(1);
         }
-        self.take(key, position);
+        self.take(place, position);
     }
 
     /// Puts a row in the place of the one at `position`, which has the same sort key.
@@ -165,9 +164,11 @@ impl<S: SortKeys> Partition<'_, S> {
         // first out of the index, where both are the same
         let unmatched = self.rows.detach(position);
         self.out.detached(position);
-        let replaced = self.insert(behind, arrival)?;
+        let replaced = insert(self.rows, self.slots, self.slot, behind, arrival)?;
         *self.rows.value_mut(replaced) = unmatched;
-        if let Some(group) = self.buffer.groups.get_mut(key)
+        let groups = &mut self.buffer.groups;
+        if let Ok(place) = groups.locate(key)
+            && let Some(group) = groups.get_mut(place)
             && group.first == position
         {
             group.first = replaced;
@@ -175,34 +176,133 @@ impl<S: SortKeys> Partition<'_, S> {
         Ok(replaced)
     }
 
-    /// Removes the groups behind that of `key`; all of them without `key`.
-    pub(super) fn remove_behind(&mut self, key: Option<&S::Key>) {
-        while let Some(last) = self.buffer.groups.last_entry() {
-            if key.is_some_and(|key| last.key() <= key) {
+    /// Removes the last row, and returns where it was.
+    pub(super) fn remove_last(&mut self) -> Option<u32> {
+        let (last, place) = (self.rows.last(self.slot)?, self.buffer.groups.last_place()?);
+        self.remove(place, last);
+        Some(last)
+    }
+
+    /// Removes the groups that begin behind the last rank: more rows than that one are in front of them.
+    pub(super) fn trim(&mut self) {
+        while let Some((_, group)) = self.buffer.groups.last() {
+            let before = self.buffer.total.saturating_sub(group.len as usize);
+            if i64::try_from(before).unwrap_or(i64::MAX) <= self.end {
                 return;
             }
-            let (key, group) = last.remove_entry();
-            self.buffer.key_bytes -= S::heap_bytes(&key);
-            self.buffer.total -= group.len as usize;
-            let mut next = Some(group.first);
-            for _ in 0..group.len {
-                let Some(position) = next else { break };
-                next = self.rows.next(position);
-                self.rows.detach(position);
-                self.out.detached(position);
-            }
+            self.remove_last_group(group);
         }
     }
 
-    /// The positions of a group in order.
-    pub(super) fn walk(rows: &RowEntries<u32>, group: Group) -> impl Iterator<Item = u32> {
-        std::iter::successors(Some(group.first), |position| rows.next(*position)).take(group.len as usize)
+    fn remove_last_group(&mut self, group: Group) {
+        let place = self.buffer.groups.last_place();
+        if let Some(key) = place.and_then(|place| self.buffer.groups.remove(place)) {
+            self.buffer.key_bytes -= S::heap_bytes(&key);
+        }
+        self.buffer.total -= group.len as usize;
+        let mut next = Some(group.first);
+        for _ in 0..group.len {
+            let Some(position) = next else { break };
+            next = self.rows.next(position);
+            self.rows.detach(position);
+            self.out.detached(position);
+        }
     }
 
-    /// Emits a row at a rank as -U, and another one in its place as +U.
+    /// How many rows Flink counts in front of the group at `place`; `None` if they are more than the last rank.
     #[inline]
-    pub(super) fn shift(out: &mut Output, end: i64, rank: i64, before: u32, after: u32) {
-        out.ranked_update_before(before, rank, end);
-        out.ranked(RowKind::UpdateAfter, after, rank, end);
+    pub(super) fn counted_before(&self, place: Place) -> Option<i64> {
+        let mut rank = 0;
+        for group in self.buffer.groups.before(place) {
+            rank += i64::from(group.count);
+            if rank > self.end {
+                return None;
+            }
+        }
+        (rank <= self.end).then_some(rank)
     }
+}
+
+/// Stores a row in front of another one, or at the end.
+#[inline]
+fn insert(
+    rows: &mut RowEntries<u32>,
+    slots: &Slots,
+    slot: u32,
+    before: Option<u32>,
+    arrival: Arrival<'_>,
+) -> Result<u32, OperatorError> {
+    Ok(rows.insert(slots, slot, before, arrival.packed, arrival.number, 0)?)
+}
+
+/// The positions of a group in order.
+#[inline]
+pub(super) fn walk(rows: &RowEntries<u32>, group: Group) -> impl Iterator<Item = u32> {
+    let (mut next, mut left) = (Some(group.first), group.len);
+    std::iter::from_fn(move || {
+        let position = next.filter(|_| left > 0)?;
+        left -= 1;
+        // most groups have one row, whose successor nobody asks for
+        next = if left > 0 { rows.next(position) } else { None };
+        Some(position)
+    })
+}
+
+/// Which way rows go along the ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shift {
+    /// A row came in: each other one goes one rank back.
+    Back,
+    /// A row left: each other one comes one rank forward.
+    Forward,
+}
+
+/// Emits what becomes of the ranks from `rank` on, where `carried` came in, or which it left: each row of these groups takes
+/// over the rank of its neighbour, down to the last rank.
+#[inline]
+pub(super) fn shift(
+    out: &mut Output,
+    end: i64,
+    rank: i64,
+    carried: u32,
+    rows: &RowEntries<u32>,
+    groups: impl Iterator<Item = Group>,
+    direction: Shift,
+) {
+    let (mut rank, mut carried) = (rank, carried);
+    if rank > end {
+        return;
+    }
+    // what Flink does not count is not in its map
+    for group in groups.filter(|group| group.count > 0) {
+        for row in walk(rows, group) {
+            match direction {
+                Shift::Back => out.update(rank, end, row, carried),
+                Shift::Forward => out.update(rank, end, carried, row),
+            }
+            carried = row;
+            rank += 1;
+            if rank > end {
+                return;
+            }
+        }
+    }
+    let kind = match direction {
+        Shift::Back => RowKind::Insert,
+        Shift::Forward => RowKind::Delete,
+    };
+    out.ranked(kind, carried, rank, end);
+}
+
+/// The row that as many rows as Flink counts are in front of in these groups.
+#[inline]
+pub(super) fn row_at(rows: &RowEntries<u32>, groups: impl Iterator<Item = Group>, at: i64) -> Option<u32> {
+    let mut left = at;
+    for group in groups.filter(|group| group.count > 0) {
+        if left < i64::from(group.count) {
+            return walk(rows, group).nth(usize::try_from(left).ok()?);
+        }
+        left -= i64::from(group.count);
+    }
+    None
 }

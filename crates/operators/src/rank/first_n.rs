@@ -56,8 +56,9 @@ impl Operator for FirstN {
             return Err(OperatorError::UnexpectedRetraction);
         }
         let Self { partitions, ends, counts, emission, output } = self;
-        partitions.load(&batch)?;
-        ends.load(&batch, &partitions.touched, &mut partitions.table)?;
+        let batches = std::slice::from_ref(&batch);
+        partitions.load(batches)?;
+        ends.load(batches, &partitions.touched, &mut partitions.table)?;
         output.begin();
         let Partitions { table, touched, .. } = partitions;
         let column = table.column(*counts)?;
@@ -73,7 +74,7 @@ impl Operator for FirstN {
             written.push(slot);
             let rank = i64::from(count);
             if !emission.numbered() || output.in_range(rank, end) {
-                output.emit_input(RowKind::Insert, row, rank);
+                output.emit(RowKind::Insert, row, rank);
             }
         }
         table.commit(&written);

@@ -44,15 +44,16 @@ impl Partitions {
         Ok(Self { keys, table, touched: Touched::default(), types })
     }
 
-    /// Begins a batch: numbers its partitions.
-    pub(super) fn load(&mut self, batch: &Batch) -> Result<(), OperatorError> {
-        let types = batch.columns().iter().map(|column| column.data_type());
-        if !types.eq(&self.types) {
-            let found = batch.columns().iter().map(|column| column.data_type().to_string()).collect::<Vec<_>>();
-            return Err(OperatorError::Input(format!("rows of the types {}", found.join(", "))));
+    /// Begins a frame of these batches: numbers the partitions of their rows, one batch after the other.
+    pub(super) fn load(&mut self, batches: &[Batch]) -> Result<(), OperatorError> {
+        for batch in batches {
+            let types = batch.columns().iter().map(|column| column.data_type());
+            if !types.eq(&self.types) {
+                let found = batch.columns().iter().map(|column| column.data_type().to_string()).collect::<Vec<_>>();
+                return Err(OperatorError::Input(format!("rows of the types {}", found.join(", "))));
+            }
         }
-        let columns = self.keys.columns(batch)?;
-        self.keys.load(&columns, batch.num_rows(), &mut self.table, &mut self.touched)
+        self.keys.load_batches(batches, &mut self.table, &mut self.touched)
     }
 }
 
@@ -100,32 +101,26 @@ impl RankEnds {
         matches!(self, Self::Variable { .. })
     }
 
-    /// Begins a batch whose partitions were loaded.
+    /// Begins a frame of these batches, whose partitions were loaded.
     pub(super) fn load(
         &mut self,
-        batch: &Batch,
+        batches: &[Batch],
         touched: &Touched,
         table: &mut KeyedTable,
     ) -> Result<(), OperatorError> {
         let Self::Variable { column, state, ends } = self else { return Ok(()) };
         let values = table.column(*state)?;
         let mut known: Vec<Option<i64>> = touched.slots.iter().map(|slot| *values.get(*slot)).collect();
-        let input = batch.columns().get(*column);
-        let input = input.ok_or_else(|| OperatorError::Input("the column of the last rank is missing".to_owned()))?;
-        let valid = |row: usize| input.is_valid(row);
-        let read: Box<dyn Fn(usize) -> i64 + '_> = match input.data_type() {
-            DataType::Int64 => Box::new(|row| input.as_primitive::<Int64Type>().value(row)),
-            DataType::Int32 => Box::new(|row| input.as_primitive::<Int32Type>().value(row).into()),
-            DataType::Int16 => Box::new(|row| input.as_primitive::<Int16Type>().value(row).into()),
-            other => return Err(OperatorError::Input(format!("a last rank of type {other}"))),
-        };
-        for (row, group) in touched.groups.iter().enumerate() {
-            if let Some(end @ None) = known.get_mut(*group as usize)
-                && let Some(slot) = touched.slots.get(*group as usize)
-            {
-                // of NULL Flink reads the zero that lies in its place
-                *end = Some(if valid(row) { read(row) } else { 0 });
-                values.set(*slot, *end);
+        let mut groups = touched.groups.iter();
+        for batch in batches {
+            let read = read_ends(batch, *column)?;
+            for (row, group) in groups.by_ref().take(batch.num_rows()).enumerate() {
+                if let Some(end @ None) = known.get_mut(*group as usize)
+                    && let Some(slot) = touched.slots.get(*group as usize)
+                {
+                    *end = Some(read(row));
+                    values.set(*slot, *end);
+                }
             }
         }
         *ends = known.into_iter().flatten().collect();
@@ -140,4 +135,27 @@ impl RankEnds {
             Self::Variable { ends, .. } => ends.get(group as usize).copied().unwrap_or_default(),
         }
     }
+}
+
+/// What the rows of a batch say about their last rank.
+fn read_ends(batch: &Batch, column: usize) -> Result<Box<dyn Fn(usize) -> i64 + '_>, OperatorError> {
+    let input = batch.columns().get(column);
+    let input = input.ok_or_else(|| OperatorError::Input("the column of the last rank is missing".to_owned()))?;
+    // of NULL Flink reads the zero that lies in its place
+    let valid = |row: usize| input.is_valid(row);
+    Ok(match input.data_type() {
+        DataType::Int64 => {
+            let values = input.as_primitive::<Int64Type>();
+            Box::new(move |row| if valid(row) { values.value(row) } else { 0 })
+        }
+        DataType::Int32 => {
+            let values = input.as_primitive::<Int32Type>();
+            Box::new(move |row| if valid(row) { values.value(row).into() } else { 0 })
+        }
+        DataType::Int16 => {
+            let values = input.as_primitive::<Int16Type>();
+            Box::new(move |row| if valid(row) { values.value(row).into() } else { 0 })
+        }
+        other => return Err(OperatorError::Input(format!("a last rank of type {other}"))),
+    })
 }

@@ -21,8 +21,11 @@
 mod append;
 mod buffer;
 mod first_n;
+mod groups;
 mod keyed;
+mod net;
 mod output;
+mod ranked;
 mod retract;
 pub(crate) mod sort_key;
 #[cfg(test)]
@@ -37,6 +40,7 @@ use streamfusion_state::{RowLayout, StateContext};
 
 use self::first_n::FirstN;
 use self::keyed::RankEnds;
+use self::net::Ranks;
 use self::sort_key::{BytesKeys, FixedKeys};
 use self::top_n::TopN;
 use crate::changelog::UpdateBefore;
@@ -138,6 +142,12 @@ impl Emission {
             row_number: spec.output_row_number,
             update_before: if spec.generate_update_before { UpdateBefore::Emit } else { UpdateBefore::Omit },
         }
+    }
+
+    /// Which ranks of a partition go out whose last one is `end`.
+    fn ranks(self, end: i64) -> Ranks {
+        let place = |rank: i64| usize::try_from(rank).unwrap_or_default();
+        place(self.start - 1)..place(end)
     }
 
     fn has_offset(self) -> bool {

@@ -7,10 +7,27 @@
 //! Follows: RetractableTopNFunction, Flink 2.2. Differences: none.
 
 use streamfusion_row::RowKind;
+use streamfusion_state::RowEntries;
 
-use super::buffer::{Arrival, Group, Partition};
+use super::buffer::{Added, Arrival, Partition, Shift, row_at, shift, walk};
+use super::groups::{Group, Groups, Place};
 use super::sort_key::SortKeys;
 use crate::OperatorError;
+
+/// A row that is retracted.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    position: u32,
+    /// How many rows of its group are in front of it.
+    at: u32,
+}
+
+/// The first row of a group that equals this one.
+#[inline]
+fn find(rows: &RowEntries<u32>, group: Group, row: &[u8]) -> Option<Found> {
+    let mut walk = (0..).zip(walk(rows, group));
+    walk.find(|(_, position)| rows.row(*position) == row).map(|(at, position)| Found { position, at })
+}
 
 impl<S: SortKeys> Partition<'_, S> {
     /// Takes +I or +U.
@@ -20,180 +37,112 @@ impl<S: SortKeys> Partition<'_, S> {
         arrival: Arrival<'_>,
         numbered: bool,
     ) -> Result<(), OperatorError> {
-        let position = self.add(key, arrival)?;
-        if numbered {
-            self.accumulate_with_row_number(key, position);
-        } else {
-            self.accumulate_without_row_number(key, position);
+        let added = self.add(key, arrival)?;
+        if let (Some(before), Some(own)) = (self.counted_before(added.place), self.buffer.groups.get(added.place)) {
+            let rank = before + i64::from(own.count);
+            if numbered {
+                let behind = self.buffer.groups.from(added.place).skip(1).map(|(_, group)| group);
+                shift(self.out, self.end, rank, added.position, self.rows, behind, Shift::Back);
+            } else if rank <= self.end {
+                self.accumulate_without_row_number(added, rank);
+            }
         }
         Ok(())
     }
 
+    fn accumulate_without_row_number(&mut self, added: Added, rank: i64) {
+        let behind = self.buffer.groups.from(added.place).skip(1).map(|(_, group)| group);
+        // the row that is just behind the last rank now
+        if let Some(delete) = row_at(self.rows, behind, self.end - rank) {
+            self.out.emit(RowKind::Delete, delete, 0);
+        }
+        if self.out.in_range(rank, self.end) {
+            self.out.emit(RowKind::Insert, added.position, 0);
+        }
+    }
+
     /// Takes -U or -D.
     pub(super) fn retract(&mut self, key: &S::Key, arrival: Arrival<'_>, numbered: bool) {
-        let row = arrival.packed.row(arrival.number);
-        let removed =
-            if numbered { self.retract_with_row_number(key, row) } else { self.retract_without_row_number(key, row) };
-        let Some(group) = self.buffer.groups.get_mut(key) else { return };
-        group.count = group.count.saturating_sub(1);
-        let group = *group;
-        let removed = removed.or_else(|| self.find(group, row));
-        if let Some(position) = removed {
-            self.take(key, position);
-        }
-        if let Some(group) = self.buffer.groups.get(key) {
-            let unmatched = group.len - group.count;
-            if *self.rows.value(group.first) != unmatched {
-                *self.rows.value_mut(group.first) = unmatched;
-            }
-        }
-    }
-
-    /// The first row of a group that equals this one.
-    fn find(&self, group: Group, row: &[u8]) -> Option<u32> {
-        Self::walk(self.rows, group).find(|position| self.rows.row(*position) == row)
-    }
-
-    fn accumulate_with_row_number(&mut self, key: &S::Key, position: u32) {
-        let Self { end, buffer, rows, out, .. } = self;
-        let end = *end;
-        let (mut rank, mut current) = (0_i64, None);
-        for (other, group) in buffer.groups.iter().filter(|(_, group)| group.count > 0) {
-            if rank > end {
-                break;
-            }
-            match current {
-                None => {
-                    rank += i64::from(group.count);
-                    current = (other == key).then_some(position);
-                }
-                Some(mut row) => {
-                    for previous in Self::walk(rows, *group) {
-                        if rank > end {
-                            break;
-                        }
-                        Self::shift(out, end, rank, previous, row);
-                        row = previous;
-                        rank += 1;
-                    }
-                    current = Some(row);
-                }
-            }
-        }
-        if rank <= end
-            && let Some(row) = current
+        let Ok(place) = self.buffer.groups.locate(key) else { return };
+        let Some(group) = self.buffer.groups.get(place) else { return };
+        let found = find(self.rows, group, arrival.packed.row(arrival.number));
+        if let Some(found) = found
+            && group.count > 0
+            && let Some(before) = self.counted_before(place)
         {
-            out.ranked(RowKind::Insert, row, rank, end);
-        }
-    }
-
-    fn accumulate_without_row_number(&mut self, key: &S::Key, position: u32) {
-        let Self { end, buffer, rows, out, .. } = self;
-        let end = *end;
-        let (mut rank, mut found, mut insert, mut delete) = (0_i64, false, false, None);
-        for (other, group) in buffer.groups.iter().filter(|(_, group)| group.count > 0) {
-            if rank > end {
-                break;
-            }
-            let last = rank + i64::from(group.count);
-            if !found {
-                rank = last;
-                found = other == key;
-                insert = found && out.in_range(rank, end);
-            } else if last <= end {
-                rank = last;
+            if numbered {
+                self.retract_with_row_number(place, group, found, before);
             } else {
-                // the row that is just behind the last rank now
-                delete = usize::try_from(end - rank).ok().and_then(|index| Self::walk(rows, *group).nth(index));
-                break;
+                self.retract_without_row_number(place, group, found, before);
             }
         }
-        if let Some(delete) = delete {
-            out.emit(RowKind::Delete, delete, 0);
-        }
-        if insert {
-            out.emit(RowKind::Insert, position, 0);
-        }
+        self.forget(place, group, found);
     }
 
-    /// Emits what a retraction changes, and returns the row that it retracts if that is found up to the last rank.
-    fn retract_with_row_number(&mut self, key: &S::Key, retracted: &[u8]) -> Option<u32> {
-        let Self { end, buffer, rows, out, .. } = self;
-        let end = *end;
-        let (mut rank, mut found, mut previous) = (0_i64, None, None);
-        for (other, group) in buffer.groups.iter().filter(|(_, group)| group.count > 0) {
-            if rank > end {
-                break;
-            }
-            if previous.is_none() && other != key {
-                rank += i64::from(group.count);
-                continue;
-            }
-            for row in Self::walk(rows, *group) {
-                if rank > end {
-                    break;
-                }
-                match previous {
-                    Some(before) => {
-                        Self::shift(out, end, rank, before, row);
-                        previous = Some(row);
-                    }
-                    None if rows.row(row) == retracted => {
-                        found = Some(row);
-                        previous = found;
-                    }
-                    None => {}
-                }
-                rank += 1;
-            }
+    /// Takes +I or +U, and leaves it to others to say what changed.
+    pub(super) fn accumulate_silently(&mut self, key: &S::Key, arrival: Arrival<'_>) -> Result<(), OperatorError> {
+        self.add(key, arrival).map(drop)
+    }
+
+    /// Takes -U or -D, and leaves it to others to say what changed.
+    pub(super) fn retract_silently(&mut self, key: &S::Key, arrival: Arrival<'_>) {
+        let Ok(place) = self.buffer.groups.locate(key) else { return };
+        let Some(group) = self.buffer.groups.get(place) else { return };
+        let found = find(self.rows, group, arrival.packed.row(arrival.number));
+        self.forget(place, group, found);
+    }
+
+    /// Counts one row less of a group, and takes the one that was found out of it.
+    #[inline]
+    fn forget(&mut self, place: Place, group: Group, found: Option<Found>) {
+        let count = group.count.saturating_sub(1);
+        if let Some(group) = self.buffer.groups.get_mut(place) {
+            group.count = count;
         }
-        if rank <= end
-            && let Some(row) = previous
+        if let Some(Found { position, .. }) = found {
+            self.take(place, position);
+        }
+        let len = group.len - u32::from(found.is_some());
+        let unmatched = len - count;
+        if len > 0
+            && unmatched != group.len - group.count
+            && let Some(group) = self.buffer.groups.get(place)
         {
-            out.ranked(RowKind::Delete, row, rank, end);
+            *self.rows.value_mut(group.first) = unmatched;
         }
-        found
     }
 
-    fn retract_without_row_number(&mut self, key: &S::Key, retracted: &[u8]) -> Option<u32> {
-        let Self { end, buffer, rows, out, .. } = self;
-        let end = *end;
-        let (mut next, mut found) = (1_i64, None);
-        for (other, group) in buffer.groups.iter().filter(|(_, group)| group.count > 0) {
-            if next > end {
-                break;
-            }
-            if found.is_none() && other == key {
-                for row in Self::walk(rows, *group) {
-                    if next > end {
-                        break;
-                    }
-                    if found.is_none() && rows.row(row) == retracted {
-                        out.ranked(RowKind::Delete, row, next, end);
-                        found = Some(row);
-                        continue;
-                    }
-                    if found.is_some() && next == end {
-                        out.ranked(RowKind::Insert, row, next, end);
-                    }
-                    next += 1;
-                }
-            } else if found.is_some() {
-                let last = next + i64::from(group.count) - 1;
-                if last < end {
-                    next = last + 1;
-                } else {
-                    // the row that comes up to the last rank
-                    let row = usize::try_from(end - next).ok().and_then(|index| Self::walk(rows, *group).nth(index));
-                    if let Some(row) = row {
-                        out.emit(RowKind::Insert, row, 0);
-                    }
-                    break;
-                }
-            } else {
-                next += i64::from(group.count);
-            }
-        }
-        found
+    fn retract_with_row_number(&mut self, place: Place, group: Group, found: Found, before: i64) {
+        let rank = before + i64::from(found.at) + 1;
+        let behind = behind(self.rows, &self.buffer.groups, place, group, found);
+        shift(self.out, self.end, rank, found.position, self.rows, behind, Shift::Forward);
     }
+
+    fn retract_without_row_number(&mut self, place: Place, group: Group, found: Found, before: i64) {
+        let rank = before + i64::from(found.at) + 1;
+        if rank > self.end {
+            return;
+        }
+        self.out.emit(RowKind::Delete, found.position, 0);
+        // the row that comes up to the last rank
+        let behind = behind(self.rows, &self.buffer.groups, place, group, found);
+        if let Some(row) = row_at(self.rows, behind, self.end - rank) {
+            self.out.emit(RowKind::Insert, row, 0);
+        }
+    }
+}
+
+/// What is behind a row of the group at `place`: the rest of its group, and the other groups.
+#[inline]
+fn behind<K: Ord + Clone>(
+    rows: &RowEntries<u32>,
+    groups: &Groups<K>,
+    place: Place,
+    group: Group,
+    found: Found,
+) -> impl Iterator<Item = Group> {
+    let left = group.len - found.at - 1;
+    let next = if left > 0 { rows.next(found.position) } else { None };
+    let rest = next.map(|first| Group { first, len: left, count: left });
+    rest.into_iter().chain(groups.from(place).skip(1).map(|(_, group)| group))
 }

@@ -43,7 +43,7 @@ pub(crate) trait SortKeys: Debug + Send + Sized {
     /// The sort key of one row.
     type Key: Ord + Clone + Debug + Send;
     /// The sort keys of a batch.
-    type Encoded;
+    type Encoded: Debug + Send;
 
     /// The sort keys of the rows of a batch. `columns` are all of its columns.
     fn encode(&self, columns: &[ArrayRef], num_rows: usize) -> Result<Self::Encoded, OperatorError>;

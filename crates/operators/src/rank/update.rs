@@ -7,7 +7,8 @@ use std::cmp::Ordering;
 
 use streamfusion_row::RowKind;
 
-use super::buffer::{Arrival, Partition};
+use super::buffer::{Added, Arrival, Partition, walk};
+use super::groups::Place;
 use super::sort_key::SortKeys;
 use crate::OperatorError;
 
@@ -69,16 +70,14 @@ impl<S: SortKeys> Partition<'_, S> {
                 }
             }
             None if self.buffer.takes(key, size) => {
-                let position = self.add(key, arrival)?;
+                let Added { place, position } = self.add(key, arrival)?;
                 keys.set(position, key);
                 if numbered {
-                    return self.emit_with_row_number(key, position, None);
+                    return self.emit_with_row_number(place, position, None);
                 }
                 if i64::try_from(self.buffer.total).unwrap_or(i64::MAX) > self.end
-                    && let Some(last) = self.rows.last(self.slot)
-                    && let Some(last_key) = self.buffer.groups.last_key_value().map(|(key, _)| key.clone())
+                    && let Some(last) = self.remove_last()
                 {
-                    self.remove(&last_key, last);
                     self.out.emit(RowKind::Delete, last, 0);
                 }
                 self.out.emit(RowKind::Insert, position, 0);
@@ -100,8 +99,10 @@ impl<S: SortKeys> Partition<'_, S> {
         let moved = if key == old_key {
             self.replace(key, position, arrival)?
         } else {
-            self.remove(old_key, position);
-            self.add(key, arrival)?
+            if let Ok(place) = self.buffer.groups.locate(old_key) {
+                self.remove(place, position);
+            }
+            self.add(key, arrival)?.position
         };
         keys.set(moved, key);
         Ok(moved)
@@ -119,11 +120,12 @@ impl<S: SortKeys> Partition<'_, S> {
         let updated = self.move_row(key, arrival, &old_key, position, keys)?;
         match key.cmp(&old_key) {
             Ordering::Equal => {
-                Self::shift(self.out, self.end, old_rank, position, updated);
+                self.out.update(old_rank, self.end, position, updated);
                 Ok(())
             }
             Ordering::Less => {
-                self.emit_with_row_number(key, updated, Some(Old { key: old_key, position, rank: old_rank }))
+                let (Ok(place) | Err(place)) = self.buffer.groups.locate(key);
+                self.emit_with_row_number(place, updated, Some(Old { key: old_key, position, rank: old_rank }))
             }
             // it moved back after all, since an older version was lost in front of this operator
             Ordering::Greater => {
@@ -136,9 +138,10 @@ impl<S: SortKeys> Partition<'_, S> {
 
     /// The rank of a row, from 1.
     fn rank_of(&self, key: &S::Key, position: u32) -> i64 {
-        let before: i64 = self.buffer.groups.range(..key).map(|(_, group)| i64::from(group.len)).sum();
-        let group = self.buffer.groups.get(key);
-        let inner = group.and_then(|group| Self::walk(self.rows, *group).position(|row| row == position));
+        let (Ok(place) | Err(place)) = self.buffer.groups.locate(key);
+        let before: i64 = self.buffer.groups.before(place).map(|group| i64::from(group.len)).sum();
+        let group = self.buffer.groups.get(place);
+        let inner = group.and_then(|group| walk(self.rows, group).position(|row| row == position));
         before + i64::try_from(inner.unwrap_or_default()).unwrap_or(i64::MAX) + 1
     }
 
@@ -146,7 +149,7 @@ impl<S: SortKeys> Partition<'_, S> {
         let Self { end, buffer, rows, out, .. } = self;
         let end = *end;
         out.ranked_update_before(old, old_rank, end);
-        let all = buffer.groups.values().flat_map(|group| Self::walk(rows, *group));
+        let all = buffer.groups.iter().flat_map(|(_, group)| walk(rows, group));
         for (row, rank) in all.zip(1..new_rank) {
             if old_rank <= rank {
                 out.ranked_update_before(row, rank + 1, end);
@@ -156,31 +159,28 @@ impl<S: SortKeys> Partition<'_, S> {
         out.ranked(RowKind::UpdateAfter, updated, new_rank, end);
     }
 
-    /// Emits what a row changes that is new, or moved up. What is behind the last rank then is removed.
+    /// Emits what a row changes that is new, or moved up, and is in the group at `place`. What is behind the last rank
+    /// then is removed.
     fn emit_with_row_number(
         &mut self,
-        key: &S::Key,
+        place: Place,
         position: u32,
         old: Option<Old<S::Key>>,
     ) -> Result<(), OperatorError> {
+        let Some(before) = self.counted_before(place) else {
+            self.trim();
+            return Ok(());
+        };
         let Self { end, buffer, rows, out, .. } = self;
         let end = *end;
-        let (mut rank, mut current, mut old_retracted) = (0_i64, None, false);
-        let mut groups = buffer.groups.iter();
-        let mut last = None;
-        while rank <= end {
-            let Some((other, group)) = groups.next() else { break };
-            last = Some(other);
-            let Some(mut row) = current else {
-                rank += i64::from(group.len);
-                current = (other == key).then_some(position);
-                continue;
-            };
+        let own = buffer.groups.get(place).map_or(0, |group| group.len);
+        let (mut rank, mut row, mut old_retracted) = (before + i64::from(own), position, false);
+        for (key, group) in buffer.groups.from(place).skip(1) {
             // the ranks behind the old one stay
-            if old.as_ref().is_some_and(|old| *other > old.key) {
+            if rank > end || old.as_ref().is_some_and(|old| *key > old.key) {
                 break;
             }
-            for previous in Self::walk(rows, *group) {
+            for previous in walk(rows, group) {
                 let goes_on = old.as_ref().map_or(rank <= end, |old| rank < old.rank);
                 if !goes_on {
                     break;
@@ -198,27 +198,22 @@ impl<S: SortKeys> Partition<'_, S> {
                 row = previous;
                 rank += 1;
             }
-            current = Some(row);
         }
-        if rank <= end {
-            let Some(row) = current else { return Ok(()) };
-            let Some(old) = old else {
-                out.ranked(RowKind::Insert, row, rank, end);
-                return Ok(());
-            };
-            if rank != old.rank {
-                return Err(OperatorError::Internal(format!("a row of rank {} is found at {rank}", old.rank)));
-            }
-            if !old_retracted {
-                out.ranked_update_before(old.position, old.rank, end);
-            }
-            out.ranked(RowKind::UpdateAfter, row, rank, end);
+        if rank > end {
+            self.trim();
             return Ok(());
         }
-        if groups.next().is_some() {
-            let last = last.cloned();
-            self.remove_behind(last.as_ref());
+        let Some(old) = old else {
+            out.ranked(RowKind::Insert, row, rank, end);
+            return Ok(());
+        };
+        if rank != old.rank {
+            return Err(OperatorError::Internal(format!("a row of rank {} is found at {rank}", old.rank)));
         }
+        if !old_retracted {
+            out.ranked_update_before(old.position, old.rank, end);
+        }
+        out.ranked(RowKind::UpdateAfter, row, rank, end);
         Ok(())
     }
 }

@@ -23,6 +23,8 @@ pub struct Rank {
     pub generate_update_before: bool,
     /// State time to live in milliseconds; 0 is off.
     pub ttl_ms: i64,
+    /// Rows per bundle, if changes go out bundle by bundle. Flink has no such Top-N; see the option `streamfusion.top-n.mini-batch`.
+    pub mini_batch_size: Option<u64>,
     /// Rows that Flink keeps on the heap (`table.exec.rank.topn-cache-size`), for all keys together.
     pub cache_size: i64,
 }

@@ -24,6 +24,7 @@ fn spec(strategy: RankStrategy, range: RankRange, output_row_number: bool) -> Ra
         output_row_number,
         generate_update_before: true,
         ttl_ms: 0,
+        mini_batch_size: None,
         cache_size: 10_000,
     }
 }

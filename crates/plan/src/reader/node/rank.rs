@@ -11,6 +11,7 @@ use crate::reader::json::{array, boolean, closed, index, indices, integer, malfo
 use crate::reason::Reason;
 
 const CACHE_SIZE: &str = "table.exec.rank.topn-cache-size";
+const MINI_BATCH: &str = "streamfusion.top-n.mini-batch";
 const DEFAULT_CACHE_SIZE: i64 = 10_000;
 
 const PROPERTIES: &[&str] = &[
@@ -62,6 +63,7 @@ fn read_rank(node: &NodeJson<'_>) -> Result<Rank, Reason> {
         output_row_number: boolean(node.map, "outputRowNumber")?,
         generate_update_before: boolean(node.map, "generateUpdateBefore")?,
         ttl_ms,
+        mini_batch_size: mini_batch(node)?,
         cache_size: node.options.number(CACHE_SIZE, DEFAULT_CACHE_SIZE)?,
     })
 }
@@ -94,8 +96,17 @@ fn read_limit(node: &NodeJson<'_>, order_by: Vec<SortField>) -> Result<Rank, Rea
         output_row_number: false,
         generate_update_before: boolean(node.map, "generateUpdateBefore")?,
         ttl_ms,
+        mini_batch_size: mini_batch(node)?,
         cache_size: node.options.number(CACHE_SIZE, DEFAULT_CACHE_SIZE)?,
     })
+}
+
+/// Rows per bundle, where mini-batch is on and Top-N shall follow it.
+fn mini_batch(node: &NodeJson<'_>) -> Result<Option<u64>, Reason> {
+    match node.options.flag(MINI_BATCH, false)? {
+        true => node.options.mini_batch(),
+        false => Ok(None),
+    }
 }
 
 /// Errors unless the function is ROW_NUMBER.

@@ -18,6 +18,7 @@ fn the_strategies_and_ranges_of_a_rank_are_read() -> TestResult {
         output_row_number: true,
         generate_update_before: false,
         ttl_ms: 0,
+        mini_batch_size: None,
         cache_size: 10_000,
     };
     assert_eq!(first(&graph, "rank")?.kind, NodeKind::Rank(expected.clone()));
@@ -97,6 +98,7 @@ fn limits_are_ranks_of_all_rows_without_the_row_number() -> TestResult {
         output_row_number: false,
         generate_update_before: false,
         ttl_ms: 0,
+        mini_batch_size: None,
         cache_size: 10_000,
     };
     let (range, strategy) = (RankRange::Constant { start: 2, end: 11 }, RankStrategy::Retract);

@@ -1,0 +1,362 @@
+//! The buffers of all partitions, and what a frame of rows does to them.
+//!
+//! Without mini-batch each row emits what it changes, as Flink's does. In a bundle rows only change the buffers; what goes out
+//! is what the ranks of the touched partitions differ in at its end ([`Net`]).
+
+use std::ops::Range;
+
+use arrow::buffer::ScalarBuffer;
+use arrow::datatypes::DataType;
+use streamfusion_plan::node::{self, RankRange, RankStrategy};
+use streamfusion_plan::types::LogicalType;
+use streamfusion_row::{Batch, RowKind};
+use streamfusion_state::codec::Required;
+use streamfusion_state::{Identity, KeyedTable, PackedRows, RowEntriesId, RowLayout, StateContext};
+
+use super::{Emission, definitions};
+use super::buffer::{Arrival, Buffer, Partition};
+use super::keyed::{Partitions, RankEnds};
+use super::net::Net;
+use super::output::Output;
+use super::sort_key::SortKeys;
+use super::update::KeysAt;
+use crate::OperatorError;
+use crate::bundle::{Emitted, FrameFold};
+
+/// How the input changes, and what is made of it.
+#[derive(Debug)]
+enum Strategy<K> {
+    Append,
+    Top1,
+    Update(KeysAt<K>),
+    Retract,
+}
+
+impl<K: Clone> Strategy<K> {
+    fn of(spec: &node::Rank) -> Self {
+        let is_top1 = spec.range == RankRange::Constant { start: 1, end: 1 };
+        match spec.strategy {
+            RankStrategy::AppendFast | RankStrategy::UpdateFast { .. } if is_top1 => Self::Top1,
+            RankStrategy::AppendFast => Self::Append,
+            RankStrategy::UpdateFast { .. } => Self::Update(KeysAt::new()),
+            RankStrategy::Retract => Self::Retract,
+        }
+    }
+
+    /// Name of the table: state of one is not that of another.
+    fn table(&self) -> &'static str {
+        match self {
+            Self::Append => "append_top_n",
+            Self::Top1 => "top_1",
+            Self::Update(_) => "update_top_n",
+            Self::Retract => "retract_top_n",
+        }
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Ranked<S: SortKeys> {
+    partitions: Partitions,
+    ends: RankEnds,
+    rows: RowEntriesId<u32>,
+    keys: S,
+    strategy: Strategy<S::Key>,
+    /// By slot; none where the rows of the slot were not asked for yet.
+    buffers: Vec<Option<Buffer<S>>>,
+    emission: Emission,
+    /// The batches of the frame.
+    inputs: Vec<Input<S::Encoded>>,
+    net: Net,
+    output: Output,
+    candidates: Vec<u32>,
+    packed: PackedRows,
+    buffer_bytes: usize,
+}
+
+/// A batch of the frame.
+#[derive(Debug)]
+struct Input<E> {
+    batch: Batch,
+    kinds: Option<ScalarBuffer<u8>>,
+    /// Its rows, numbered through all batches of the frame.
+    rows: Range<usize>,
+    /// Their sort keys.
+    encoded: E,
+}
+
+impl<S: SortKeys> Ranked<S> {
+    pub(super) fn try_new(
+        spec: &node::Rank,
+        input: &LogicalType,
+        keys: S,
+        context: &StateContext,
+    ) -> Result<Self, OperatorError> {
+        let strategy = Strategy::of(spec);
+        let mut partitions = Partitions::try_new(strategy.table(), spec, input, context)?;
+        let ends = RankEnds::new(spec.range, &mut partitions.table);
+        let identity = match (&strategy, &spec.strategy) {
+            (Strategy::Update(_), RankStrategy::UpdateFast { primary_keys }) => Identity::Columns(primary_keys.clone()),
+            _ => Identity::None,
+        };
+        let layout = RowLayout::try_new(&partitions.types)?;
+        let codec = Required::new("unmatched", DataType::UInt32);
+        let definitions = definitions(&spec.order_by, input);
+        let rows = partitions.table.add_row_entries("ranked_rows", definitions, layout, identity, codec, 0)?;
+        let emission = Emission::of(spec);
+        Ok(Self {
+            partitions,
+            ends,
+            rows,
+            keys,
+            strategy,
+            buffers: Vec::new(),
+            emission,
+            inputs: Vec::new(),
+            net: Net::new(),
+            output: Output::new(emission),
+            candidates: Vec::new(),
+            packed: PackedRows::default(),
+            buffer_bytes: 0,
+        })
+    }
+
+    pub(super) fn state(&mut self) -> &mut KeyedTable {
+        &mut self.partitions.table
+    }
+
+    /// Makes the buffers of the partitions of the frame that have none yet.
+    fn load_buffers(&mut self) -> Result<(), OperatorError> {
+        let slots = &self.partitions.touched.slots;
+        if let Some(most) = slots.iter().copied().max()
+            && most as usize >= self.buffers.len()
+        {
+            self.buffers.resize_with(most as usize + 1, || None);
+        }
+        let (rows, _) = self.partitions.table.row_entries(self.rows)?;
+        let (mut positions, mut of_slot) = (Vec::new(), Vec::new());
+        for slot in slots {
+            let Some(buffer) = self.buffers.get_mut(*slot as usize).filter(|buffer| buffer.is_none()) else { continue };
+            *buffer = Some(Buffer::new());
+            positions.extend(rows.walk(*slot));
+            of_slot.resize(positions.len(), *slot);
+        }
+        if positions.is_empty() {
+            return Ok(());
+        }
+        let encoded = self.keys.encode(&rows.gather(&positions)?, positions.len())?;
+        for (row, (position, slot)) in positions.iter().zip(&of_slot).enumerate() {
+            let Some(Some(buffer)) = self.buffers.get_mut(*slot as usize) else { continue };
+            let key = S::key(&encoded, row);
+            if let Strategy::Update(keys) = &mut self.strategy {
+                keys.set(*position, &key);
+            }
+            buffer.restore(key, *position, *rows.value(*position))?;
+        }
+        of_slot.dedup();
+        for slot in of_slot {
+            if let Some(Some(buffer)) = self.buffers.get(slot as usize) {
+                buffer.restored()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The batches that have rows of the frame among these, and which of their rows those are.
+    fn runs(inputs: &[Input<S::Encoded>], rows: &Range<usize>) -> Vec<(usize, Range<usize>)> {
+        let first = inputs.partition_point(|input| input.rows.end <= rows.start);
+        let inputs = inputs.iter().enumerate().skip(first).take_while(|(_, input)| input.rows.start < rows.end);
+        let within = |(number, input): (usize, &Input<S::Encoded>)| {
+            let start = rows.start.max(input.rows.start) - input.rows.start;
+            (number, start..rows.end.min(input.rows.end) - input.rows.start)
+        };
+        inputs.map(within).collect()
+    }
+
+    /// Finds the rows of a batch that may change something.
+    fn find_candidates(&mut self, input: usize, rows: Range<usize>) -> Result<(), OperatorError> {
+        self.candidates.clear();
+        let Some(input) = self.inputs.get(input) else { return Ok(()) };
+        let (Ok(start), Ok(end)) = (u32::try_from(rows.start), u32::try_from(rows.end)) else {
+            return Err(OperatorError::TooLarge);
+        };
+        let size = match self.strategy {
+            Strategy::Append => self.ends.size(),
+            Strategy::Top1 => 1,
+            Strategy::Update(_) | Strategy::Retract => {
+                self.candidates.extend(start..end);
+                return Ok(());
+            }
+        };
+        // once a buffer is full it stays so, and its last row can only become a better one
+        let touched = &self.partitions.touched;
+        let bound = |slot: &u32| {
+            let buffer = self.buffers.get(*slot as usize)?.as_ref().filter(|buffer| buffer.total >= size)?;
+            buffer.groups.last().map(|(key, _)| key)
+        };
+        let groups = touched.groups.get(input.rows.clone()).unwrap_or_default();
+        let may = |row: u32, bound: Option<&S::Key>| {
+            bound.is_none_or(|bound| S::compare(&input.encoded, row as usize, bound).is_lt())
+        };
+        if rows.len() < touched.slots.len() {
+            for row in start..end {
+                let slot = groups.get(row as usize).and_then(|group| touched.slots.get(*group as usize));
+                if may(row, slot.and_then(bound)) {
+                    self.candidates.push(row);
+                }
+            }
+            return Ok(());
+        }
+        let bounds: Vec<Option<&S::Key>> = touched.slots.iter().map(bound).collect();
+        for row in start..end {
+            let bound = groups.get(row as usize).and_then(|group| bounds.get(*group as usize).copied().flatten());
+            if may(row, bound) {
+                self.candidates.push(row);
+            }
+        }
+        Ok(())
+    }
+
+    /// Works off the candidates of a batch.
+    fn process(&mut self, input: usize, mode: Mode) -> Result<(), OperatorError> {
+        let numbered = self.emission.numbered();
+        let size = self.ends.size();
+        let touched = &self.partitions.touched;
+        let Some(Input { batch, kinds, rows: of_batch, encoded }) = self.inputs.get(input) else { return Ok(()) };
+        let (rows, slots) = self.partitions.table.row_entries(self.rows)?;
+        rows.pack(batch.columns(), &self.candidates, &mut self.packed)?;
+        let groups = touched.groups.get(of_batch.clone()).unwrap_or_default();
+        for (number, row) in self.candidates.iter().enumerate() {
+            let group = groups.get(*row as usize).copied().unwrap_or_default();
+            let slot = touched.slots.get(group as usize).copied().unwrap_or_default();
+            let Some(Some(buffer)) = self.buffers.get_mut(slot as usize) else {
+                return Err(OperatorError::Internal("a partition without its buffer".to_owned()));
+            };
+            let end = self.ends.of(group);
+            if mode == Mode::Bundle {
+                self.net.touch(group, slot, self.emission.ranks(end), rows);
+            }
+            let key = S::key(encoded, *row as usize);
+            let arrival = Arrival { packed: &self.packed, number };
+            let mut partition = Partition { slot, end, buffer, rows, slots, out: &mut self.output };
+            match &mut self.strategy {
+                Strategy::Append if !partition.buffer.takes(&key, size) => {}
+                Strategy::Append if mode == Mode::Bundle => partition.append_silently(&key, arrival, numbered)?,
+                Strategy::Append => partition.append(&key, arrival, numbered)?,
+                Strategy::Top1 => partition.top1(&key, arrival)?,
+                Strategy::Update(keys) => partition.update(&key, arrival, numbered, size, keys)?,
+                Strategy::Retract => {
+                    let kind = kinds.as_ref().and_then(|kinds| kinds.get(*row as usize)).copied().unwrap_or_default();
+                    let accumulates = RowKind::from_byte(kind).is_none_or(RowKind::is_accumulate);
+                    match (accumulates, mode) {
+                        (true, Mode::EachRow) => partition.accumulate(&key, arrival, numbered)?,
+                        (true, Mode::Bundle) => partition.accumulate_silently(&key, arrival)?,
+                        (false, Mode::EachRow) => partition.retract(&key, arrival, numbered),
+                        (false, Mode::Bundle) => partition.retract_silently(&key, arrival),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the partitions of the frame, and forgets those without rows.
+    fn commit(&mut self) -> Result<(), OperatorError> {
+        self.partitions.table.commit(&self.partitions.touched.slots);
+        for slot in &self.partitions.touched.slots {
+            let Some(place) = self.buffers.get_mut(*slot as usize) else { continue };
+            let Some(buffer) = place else { continue };
+            self.buffer_bytes = self.buffer_bytes + buffer.bytes() - buffer.measured;
+            buffer.measured = buffer.bytes();
+            if buffer.groups.is_empty() && !self.ends.outlives_rows() {
+                self.buffer_bytes -= buffer.measured;
+                *place = None;
+                self.partitions.table.remove(*slot)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// When changes go out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// With each row.
+    EachRow,
+    /// At the end of a bundle.
+    Bundle,
+}
+
+impl<S: SortKeys> FrameFold for Ranked<S> {
+    fn begin(&mut self, batches: &[Batch]) -> Result<(), OperatorError> {
+        self.partitions.load(batches)?;
+        self.ends.load(batches, &self.partitions.touched, &mut self.partitions.table)?;
+        self.load_buffers()?;
+        self.output.begin();
+        self.net.begin(self.partitions.touched.slots.len());
+        self.inputs.clear();
+        let mut first = 0;
+        for batch in batches {
+            let rows = first..first + batch.num_rows();
+            first = rows.end;
+            let encoded = self.keys.encode(batch.columns(), batch.num_rows())?;
+            let kinds = batch.kinds().map(|kinds| kinds.values().clone());
+            self.inputs.push(Input { batch: batch.clone(), kinds, rows, encoded });
+        }
+        Ok(())
+    }
+
+    fn bundle(&mut self, rows: Range<usize>) -> Result<usize, OperatorError> {
+        let groups = self.partitions.touched.groups.get(rows.clone()).unwrap_or_default();
+        let touched = self.net.begin_bundle(groups);
+        self.output.mute(true);
+        for (input, rows) in Self::runs(&self.inputs, &rows) {
+            self.find_candidates(input, rows)?;
+            self.process(input, Mode::Bundle)?;
+        }
+        self.output.mute(false);
+        let (rows, _) = self.partitions.table.row_entries(self.rows)?;
+        let ends = &self.ends;
+        self.net.end_bundle(|group| self.emission.ranks(ends.of(group)), self.emission, rows, &mut self.output);
+        Ok(touched)
+    }
+
+    fn each_row(&mut self) -> Result<(), OperatorError> {
+        for input in 0..self.inputs.len() {
+            let rows = self.inputs.get(input).map_or(0, |input| input.batch.num_rows());
+            self.find_candidates(input, 0..rows)?;
+            self.process(input, Mode::EachRow)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<Emitted, OperatorError> {
+        self.inputs.clear();
+        let (rows, _) = self.partitions.table.row_entries(self.rows)?;
+        self.output.end(rows)?;
+        self.commit()?;
+        Ok(Emitted { changes: self.net.changes(), rows: self.output.len() })
+    }
+
+    fn pull(&mut self) -> Result<Option<Batch>, OperatorError> {
+        self.output.pull()
+    }
+
+    fn survivors(&mut self) -> Result<Option<Vec<Batch>>, OperatorError> {
+        Ok(None)
+    }
+
+    fn bytes(&self) -> usize {
+        let keys = match &self.strategy {
+            Strategy::Update(keys) => keys.bytes(),
+            _ => 0,
+        };
+        self.buffer_bytes
+            + self.buffers.capacity() * size_of::<Option<Buffer<S>>>()
+            + keys
+            + self.net.bytes()
+            + self.output.bytes()
+            + self.packed.bytes()
+            + self.candidates.capacity() * size_of::<u32>()
+    }
+}
