@@ -5,7 +5,9 @@
 //! * `append_top_n`: sort columns in random order, the operator new for every batch (`with_rank`, `without_rank`), so that buffers
 //!   fill and half of the rows enter one; `.._steady` goes on with one operator, whose buffers few rows enter.
 //! * `retract_top_n`: in each batch -U and +U of 2,048 rows, 32 of each partition, whose sort column goes up or down at random;
-//!   with row number.
+//!   with row number, and without (`.._without_rank`).
+//!
+//! `flush_256` and `logical`: batches of 256 rows, each a bundle, and 4,096 rows as one bundle.
 #![allow(clippy::unwrap_used)]
 
 use std::hint::black_box;
@@ -14,14 +16,16 @@ use std::time::Duration;
 
 use arrow::array::{ArrayRef, Int64Array, UInt8Array};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use streamfusion_operators::bundle::FlushReason;
 use streamfusion_operators::{Operator, rank};
-use streamfusion_plan::node::{Rank, RankRange, RankStrategy, SortField};
+use streamfusion_plan::node::{Rank, RankMiniBatch, RankRange, RankStrategy, SortField};
 use streamfusion_plan::types::{Field, LogicalType, TypeKind};
 use streamfusion_row::Batch;
 use streamfusion_state::{KeyGroups, StateClock, StateContext};
 
 const ROWS: usize = 4096;
 const PARTITIONS: usize = 64;
+const PART: usize = 256;
 
 fn row_type() -> LogicalType {
     let ty = LogicalType { kind: TypeKind::BigInt, nullable: true };
@@ -29,7 +33,7 @@ fn row_type() -> LogicalType {
     LogicalType { kind: TypeKind::Row(fields.collect()), nullable: false }
 }
 
-fn open(strategy: RankStrategy, output_row_number: bool) -> Box<dyn Operator> {
+fn open(strategy: RankStrategy, output_row_number: bool, bundle: Option<u64>) -> Box<dyn Operator> {
     let spec = Rank {
         partition: vec![0],
         order_by: vec![SortField { column: 1, ascending: false, nulls_last: true }],
@@ -38,7 +42,7 @@ fn open(strategy: RankStrategy, output_row_number: bool) -> Box<dyn Operator> {
         output_row_number,
         generate_update_before: true,
         ttl_ms: 0,
-        mini_batch_size: None,
+        mini_batch: bundle.map(|size| RankMiniBatch { size, latency_ms: 1_000 }),
         cache_size: 10_000,
     };
     let context = StateContext { key_groups: KeyGroups::all(128), clock: StateClock::system() };
@@ -91,8 +95,21 @@ fn run(operator: &mut dyn Operator, batch: &Batch) {
     }
 }
 
-fn top_n(criterion: &mut Criterion) {
+/// The same in batches of 256 rows.
+fn run_in_parts(operator: &mut dyn Operator, parts: &[Batch]) {
+    parts.iter().for_each(|part| run(operator, part));
+}
+
+fn parts(batch: &Batch) -> Vec<Batch> {
+    (0..ROWS / PART).map(|part| batch.slice(part * PART, PART).unwrap()).collect()
+}
+
+/// Bundles, by name: rows per bundle.
+const BUNDLES: [(&str, u64); 2] = [("flush_256", PART as u64), ("logical", ROWS as u64)];
+
+fn append_top_n(criterion: &mut Criterion) {
     let inserts = inserts();
+    let in_parts: Vec<Vec<Batch>> = inserts.iter().map(parts).collect();
     let mut group = criterion.benchmark_group("append_top_n");
     group.throughput(Throughput::Elements(u64::try_from(ROWS).unwrap()));
     group.warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(3));
@@ -100,7 +117,7 @@ fn top_n(criterion: &mut Criterion) {
         let mut next = inserts.iter().cycle();
         group.bench_function(name, |bencher| {
             bencher.iter_batched(
-                || open(RankStrategy::AppendFast, row_number),
+                || open(RankStrategy::AppendFast, row_number, None),
                 |mut operator| {
                     run(operator.as_mut(), next.next().unwrap());
                     operator
@@ -108,27 +125,54 @@ fn top_n(criterion: &mut Criterion) {
                 BatchSize::SmallInput,
             );
         });
-        let mut operator = open(RankStrategy::AppendFast, row_number);
+        let mut operator = open(RankStrategy::AppendFast, row_number, None);
         inserts.iter().for_each(|batch| run(operator.as_mut(), batch));
         let mut next = inserts.iter().cycle();
         group.bench_function(format!("{name}_steady"), |bencher| {
             bencher.iter(|| run(operator.as_mut(), next.next().unwrap()));
         });
-    }
-    group.finish();
-
-    let (first, updates) = updates();
-    let mut group = criterion.benchmark_group("retract_top_n");
-    group.throughput(Throughput::Elements(u64::try_from(ROWS).unwrap()));
-    group.warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(3));
-    for (name, row_number) in [("immediate", true), ("immediate_without_rank", false)] {
-        let mut operator = open(RankStrategy::Retract, row_number);
-        run(operator.as_mut(), &first);
-        let mut next = updates.iter().cycle();
-        group.bench_function(name, |bencher| bencher.iter(|| run(operator.as_mut(), next.next().unwrap())));
+        for (bundle, size) in BUNDLES {
+            let mut next = in_parts.iter().cycle();
+            group.bench_function(format!("{name}_{bundle}"), |bencher| {
+                bencher.iter_batched(
+                    || open(RankStrategy::AppendFast, row_number, Some(size)),
+                    |mut operator| {
+                        run_in_parts(operator.as_mut(), next.next().unwrap());
+                        operator
+                    },
+                    BatchSize::SmallInput,
+                );
+            });
+        }
     }
     group.finish();
 }
 
-criterion_group!(benches, top_n);
+fn retract_top_n(criterion: &mut Criterion) {
+    let (first, updates) = updates();
+    let in_parts: Vec<Vec<Batch>> = updates.iter().map(parts).collect();
+    let mut group = criterion.benchmark_group("retract_top_n");
+    group.throughput(Throughput::Elements(u64::try_from(ROWS).unwrap()));
+    group.warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(3));
+    for (name, row_number) in [("", true), ("_without_rank", false)] {
+        let mut operator = open(RankStrategy::Retract, row_number, None);
+        run(operator.as_mut(), &first);
+        let mut next = updates.iter().cycle();
+        group.bench_function(format!("immediate{name}"), |bencher| {
+            bencher.iter(|| run(operator.as_mut(), next.next().unwrap()));
+        });
+        for (bundle, size) in BUNDLES {
+            let mut operator = open(RankStrategy::Retract, row_number, Some(size));
+            run(operator.as_mut(), &first);
+            operator.flush(FlushReason::Checkpoint).unwrap();
+            let mut next = in_parts.iter().cycle();
+            group.bench_function(format!("{bundle}{name}"), |bencher| {
+                bencher.iter(|| run_in_parts(operator.as_mut(), next.next().unwrap()));
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, append_top_n, retract_top_n);
 criterion_main!(benches);

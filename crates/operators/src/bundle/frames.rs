@@ -176,6 +176,11 @@ impl Frames {
         Ok(())
     }
 
+    /// Whether a bundle has rows and waits for more.
+    pub(crate) fn is_open(&self) -> bool {
+        self.boundary.as_ref().is_some_and(Boundary::is_open)
+    }
+
     /// What the bundles came to, with mini-batch.
     pub(crate) fn metrics(&self) -> Option<&BundleMetrics> {
         self.boundary.as_ref().map(Boundary::metrics)

@@ -23,11 +23,14 @@ pub(super) struct Buffer<S: SortKeys> {
     key_bytes: usize,
     /// Bytes that were counted last.
     pub(super) measured: usize,
+    /// See [`RowEntries::clearings`].
+    pub(super) clearings: u32,
 }
 
 impl<S: SortKeys> Buffer<S> {
-    pub(super) fn new() -> Self {
-        Self { groups: Groups::new(), total: 0, key_bytes: 0, measured: 0 }
+    /// No rows, of a slot whose rows were cleared so often.
+    pub(super) fn new(clearings: u32) -> Self {
+        Self { groups: Groups::new(), total: 0, key_bytes: 0, measured: 0, clearings }
     }
 
     /// Adds the row at `position`, which lies behind all others in the list. `unmatched` is how many rows of its group Flink

@@ -38,7 +38,7 @@ impl FirstN {
         let counts = partitions.table.add_column("count", None, codec, 0);
         let emission = Emission::of(spec);
         Ok(Self {
-            ends: RankEnds::new(spec.range, &mut partitions.table),
+            ends: RankEnds::new(spec, &mut partitions.table, &context.clock),
             partitions,
             counts,
             emission,
@@ -77,6 +77,9 @@ impl Operator for FirstN {
                 output.emit(RowKind::Insert, row, rank);
             }
         }
+        let uncounted = touched.slots.iter().copied().filter(|slot| *column.get(*slot) == 0);
+        // of these only the last rank is kept, as long as that says
+        written.extend(uncounted);
         table.commit(&written);
         output.end_stateless(&batch)
     }

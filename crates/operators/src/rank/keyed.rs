@@ -8,7 +8,7 @@ use streamfusion_plan::types::LogicalType;
 use streamfusion_row::Batch;
 use streamfusion_row::types::arrow_type;
 use streamfusion_state::codec::Nullable;
-use streamfusion_state::{ColumnId, KeyedTable, StateContext, StateTtl, Touched};
+use streamfusion_state::{ColumnId, KeyedTable, StateClock, StateContext, StateTtl, Touched};
 
 use crate::OperatorError;
 use crate::keys::Keys;
@@ -68,9 +68,26 @@ pub(super) enum RankEnds {
         column: usize,
         /// Where it is kept.
         state: ColumnId<Option<i64>>,
+        /// With a time-to-live.
+        life: Option<Life>,
         /// Those of the batch, by the number of the partition.
         ends: Vec<i64>,
     },
+}
+
+/// Until when a last rank is kept. In Flink it is a state of its own, which is written once.
+#[derive(Debug)]
+pub(super) struct Life {
+    ttl: StateTtl,
+    clock: StateClock,
+    /// When it was written, in milliseconds since the epoch.
+    written: ColumnId<Option<i64>>,
+}
+
+impl Life {
+    fn is_over(&self, written: Option<i64>, now_ms: i64) -> bool {
+        written.is_none_or(|written| self.ttl.deadline(written) <= now_ms)
+    }
 }
 
 /// Rows that Flink's buffer takes whatever their sort key, if the last rank is not constant.
@@ -78,12 +95,20 @@ const DEFAULT_TOPN_SIZE: usize = 100;
 
 impl RankEnds {
     /// Registers in `table` what is kept.
-    pub(super) fn new(range: RankRange, table: &mut KeyedTable) -> Self {
-        match range {
+    pub(super) fn new(spec: &node::Rank, table: &mut KeyedTable, clock: &StateClock) -> Self {
+        match spec.range {
             RankRange::Constant { end, .. } => Self::Constant(end),
             RankRange::Variable { end_column } => {
                 let state = table.add_column("rank_end", None, Nullable::new("", DataType::Int64), None);
-                Self::Variable { column: end_column, state, ends: Vec::new() }
+                let life = StateTtl::of_millis(spec.ttl_ms).map(|ttl| {
+                    let codec = Nullable::new("", DataType::Int64);
+                    Life {
+                        ttl,
+                        clock: clock.clone(),
+                        written: table.add_column("rank_end_last_write", None, codec, None),
+                    }
+                });
+                Self::Variable { column: end_column, state, life, ends: Vec::new() }
             }
         }
     }
@@ -108,9 +133,21 @@ impl RankEnds {
         touched: &Touched,
         table: &mut KeyedTable,
     ) -> Result<(), OperatorError> {
-        let Self::Variable { column, state, ends } = self else { return Ok(()) };
+        let Self::Variable { column, state, life, ends } = self else { return Ok(()) };
         let values = table.column(*state)?;
         let mut known: Vec<Option<i64>> = touched.slots.iter().map(|slot| *values.get(*slot)).collect();
+        if let Some(life) = life {
+            let now_ms = life.clock.now();
+            let written = table.column(life.written)?;
+            for (end, slot) in known.iter_mut().zip(&touched.slots) {
+                if life.is_over(*written.get(*slot), now_ms) {
+                    // the first row of the batch says a new one
+                    *end = None;
+                    written.set(*slot, Some(now_ms));
+                }
+            }
+        }
+        let values = table.column(*state)?;
         let mut groups = touched.groups.iter();
         for batch in batches {
             let read = read_ends(batch, *column)?;

@@ -10,9 +10,9 @@
 //! | any changelog | any | `retract` |
 //!
 //! Rows are kept whole, those of a partition in sort order (`RowEntries`); a `buffer` over them finds the place of a row by its
-//! `sort_key`. The sort keys of a batch are made column by column, and rows that cannot enter the buffer of their
-//! partition are left behind before anything else is done with them. What is emitted are references until the batch is done
-//! (`output`).
+//! `sort_key` in a sorted list (`groups`). The sort keys of a batch are made column by column, and rows that cannot enter the
+//! buffer of their partition are left behind before anything else is done with them (`ranked`). What is emitted are references
+//! until the batch is done (`output`). With mini-batch, which Flink does not have for Top-N, it is what a bundle comes to (`net`).
 //!
 //! Follows: StreamExecRank, StreamExecSortLimit, StreamExecLimit, Flink 2.2, with the functions that the modules name. Where Flink
 //! only logs that state does not fit (`lenient`), so that the changelog goes on, this one goes on in the same way without
@@ -21,6 +21,7 @@
 mod append;
 mod buffer;
 mod first_n;
+mod float_key;
 mod groups;
 mod keyed;
 mod net;
@@ -39,6 +40,7 @@ use streamfusion_plan::types::{LogicalType, TimeAttribute, TypeKind};
 use streamfusion_state::{RowLayout, StateContext};
 
 use self::first_n::FirstN;
+use self::float_key::FloatKeys;
 use self::keyed::RankEnds;
 use self::net::Ranks;
 use self::sort_key::{BytesKeys, FixedKeys};
@@ -52,21 +54,24 @@ pub fn supports(spec: &node::Rank, input: &LogicalType) -> Result<(), Reason> {
     let (_, types) = keyed::resolve(&spec.partition, input)?;
     RowLayout::try_new(&types).map_err(|error| Reason::new(error.to_string()))?;
     if is_first_n(spec, input) {
-        return match spec.range {
-            RankRange::Variable { .. } if spec.ttl_ms > 0 => Err(Reason::new(
-                "with a state time-to-live, Flink forgets a last rank that is not constant before the rows that it counts",
-            )),
-            _ => Ok(()),
-        };
+        return Ok(());
     }
     if spec.ttl_ms > 0 {
-        return Err(Reason::new(
-            "with a state time-to-live, Top-N in Flink depends on what its heap cache holds and for how long",
-        ));
+        return Err(Reason::new(match spec.strategy {
+            RankStrategy::Retract => {
+                "with a state time-to-live, Flink goes on to count rows of a partition that have expired by their sort key"
+            }
+            RankStrategy::AppendFast | RankStrategy::UpdateFast { .. } => {
+                "with a state time-to-live, Top-N in Flink depends on what its heap cache holds and for how long"
+            }
+        }));
     }
     for field in &spec.order_by {
         let ty = input.fields().get(field.column).map(|field| &field.ty);
-        sort_key::supports(ty.ok_or_else(|| Reason::new("a sort column does not exist"))?)?;
+        let ty = ty.ok_or_else(|| Reason::new("a sort column does not exist"))?;
+        if !(is_top1(spec) && matches!(ty.kind, TypeKind::Float | TypeKind::Double)) {
+            sort_key::supports(ty)?;
+        }
     }
     if spec.strategy == RankStrategy::Retract && !spec.output_row_number && Emission::of(spec).has_offset() {
         return Err(Reason::new(
@@ -90,6 +95,11 @@ fn is_first_n(spec: &node::Rank, input: &LogicalType) -> bool {
     is_processing_time && spec.strategy == RankStrategy::AppendFast
 }
 
+/// Whether only the first row of a partition counts, and none that was it is wanted again.
+fn is_top1(spec: &node::Rank) -> bool {
+    spec.range == RankRange::Constant { start: 1, end: 1 } && spec.strategy != RankStrategy::Retract
+}
+
 /// An operator without state for rows of the type `input`. The output has the columns of the input, and behind them the row
 /// number if the plan says so. Errors if [`supports`] refuses it.
 pub fn open(
@@ -101,6 +111,10 @@ pub fn open(
     supports(spec, input).map_err(refused)?;
     if is_first_n(spec, input) {
         return Ok(Box::new(FirstN::try_new(spec, input, context)?));
+    }
+    if float_key::has_floats(&spec.order_by, input) {
+        let keys = FloatKeys::try_new(&spec.order_by, input).map_err(refused)?;
+        return Ok(Box::new(TopN::try_new(spec, input, keys, context)?));
     }
     if let Some(keys) = FixedKeys::try_new(&spec.order_by, input) {
         return Ok(Box::new(TopN::try_new(spec, input, keys, context)?));

@@ -1,10 +1,10 @@
 //! What a bundle comes to: the ranks of the touched partitions before it against those after it.
 //!
 //! When a bundle touches a partition for the first time, the positions of its ranked rows are noted; at the end the two lists are
-//! compared, and only what differs goes out. With the row number a rank is the key of a change, its rows being the first
-//! preimage and the last postimage, as everywhere in [`crate::changelog`]. Without, it is which rows are among them
-//! that counts: those that are gone go out as -D in front of those that are new as +I. Rows are compared by what they
-//! contain, so that a row which is replaced by one that equals it leaves no change.
+//! compared, and only what differs goes out. With the row number, and where only the first row counts, a rank is the key of a change,
+//! its rows being the first preimage and the last postimage, as everywhere in [`crate::changelog`]. Without, it is which
+//! rows are among them that counts: those that are gone go out as -D in front of those that are new as +I. Rows are compared by
+//! what they contain, so that a row which is replaced by one that equals it leaves no change.
 //!
 //! Invariants: partitions go out in first-touch order; a row that left state in the bundle is still readable.
 
@@ -15,17 +15,26 @@ use hashbrown::HashSet;
 use streamfusion_row::RowKind;
 use streamfusion_state::RowEntries;
 
-use super::Emission;
 use super::output::Output;
+
+/// What a change is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Key {
+    /// A rank: another row at it is an update.
+    Rank,
+    /// A row, wherever it ranks.
+    Row,
+}
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Net {
+    key: Key,
     /// Number of the bundle in its frame.
     bundle: u32,
-    /// Per partition of the frame: the bundles that had rows of it, and that noted its ranks, last.
-    stamps: Vec<Stamp>,
-    /// The partitions whose ranks were noted, in first-touch order.
+    /// Per partition of the frame: the last bundle that had rows of it, and its number there.
+    stamps: Vec<(u32, u32)>,
+    /// The partitions of the bundle, in first-touch order.
     touched: Vec<Touched>,
     /// The positions of the ranked rows that were noted.
     before: Vec<u32>,
@@ -35,18 +44,11 @@ pub(super) struct Net {
     changes: usize,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Stamp {
-    touched: u32,
-    noted: u32,
-}
-
 #[derive(Debug, Clone)]
 struct Touched {
     group: u32,
-    slot: u32,
-    /// Where its positions are.
-    before: Range<usize>,
+    /// Where its positions are, if its ranks were noted.
+    before: Option<Range<usize>>,
 }
 
 /// Which ranks go out, from 0.
@@ -59,8 +61,9 @@ fn ranked(rows: &RowEntries<u32>, slot: u32, ranks: &Ranks) -> impl Iterator<Ite
 }
 
 impl Net {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(key: Key) -> Self {
         Self {
+            key,
             bundle: 0,
             stamps: Vec::new(),
             touched: Vec::new(),
@@ -74,7 +77,7 @@ impl Net {
     /// Begins a frame with so many partitions.
     pub(super) fn begin(&mut self, partitions: usize) {
         self.stamps.clear();
-        self.stamps.resize(partitions, Stamp::default());
+        self.stamps.resize(partitions, (0, 0));
         (self.bundle, self.changes) = (0, 0);
     }
 
@@ -84,51 +87,48 @@ impl Net {
         self.bundle = self.bundle.wrapping_add(1);
         self.touched.clear();
         self.before.clear();
-        let mut touched = 0;
         for group in groups {
             if let Some(stamp) = self.stamps.get_mut(*group as usize)
-                && stamp.touched != self.bundle
+                && stamp.0 != self.bundle
             {
-                stamp.touched = self.bundle;
-                touched += 1;
+                // no more partitions than slots
+                *stamp = (self.bundle, self.touched.len() as u32);
+                self.touched.push(Touched { group: *group, before: None });
             }
         }
-        touched
+        self.touched.len()
     }
 
     /// Notes the ranks of a partition, unless the bundle did already.
     #[inline]
     pub(super) fn touch(&mut self, group: u32, slot: u32, ranks: Ranks, rows: &RowEntries<u32>) {
-        let Some(stamp) = self.stamps.get_mut(group as usize) else { return };
-        if stamp.noted != self.bundle {
-            stamp.noted = self.bundle;
+        let number = self.stamps.get(group as usize).map_or(0, |stamp| stamp.1);
+        if let Some(Touched { before: before @ None, .. }) = self.touched.get_mut(number as usize) {
             let start = self.before.len();
             self.before.extend(ranked(rows, slot, &ranks));
-            self.touched.push(Touched { group, slot, before: start..self.before.len() });
+            *before = Some(start..self.before.len());
         }
     }
 
-    /// Ends a bundle: emits what it comes to. `ranks` says which ranks of a partition go out.
+    /// Ends a bundle: emits what it comes to. `partition` says the slot of a partition, and which ranks go out of it.
     pub(super) fn end_bundle(
         &mut self,
-        ranks: impl Fn(u32) -> Ranks,
-        emission: Emission,
+        partition: impl Fn(u32) -> (u32, Ranks),
         rows: &RowEntries<u32>,
         out: &mut Output,
     ) {
-        let Self { touched, before, after, lookup, changes, .. } = self;
-        for Touched { group, slot, before: range } in touched.drain(..) {
-            let ranks = ranks(group);
+        let Self { key, touched, before, after, lookup, changes, .. } = self;
+        for Touched { group, before: range } in touched.drain(..) {
+            let Some(before) = range.and_then(|range| before.get(range)) else { continue };
+            let (slot, ranks) = partition(group);
             after.clear();
             after.extend(ranked(rows, slot, &ranks));
-            let before = before.get(range).unwrap_or_default();
             if before == after.as_slice() {
                 continue;
             }
-            *changes += if emission.numbered() || ranks == (0..1) {
-                emit_ranks(before, after, ranks.start, rows, out)
-            } else {
-                emit_rows(before, after, lookup, rows, out)
+            *changes += match key {
+                Key::Rank => emit_ranks(before, after, ranks.start, rows, out),
+                Key::Row => emit_rows(before, after, lookup, rows, out),
             };
         }
     }
@@ -140,7 +140,7 @@ impl Net {
 
     /// Bytes held.
     pub(super) fn bytes(&self) -> usize {
-        self.stamps.capacity() * size_of::<Stamp>()
+        self.stamps.capacity() * size_of::<(u32, u32)>()
             + self.touched.capacity() * size_of::<Touched>()
             + (self.before.capacity() + self.after.capacity()) * size_of::<u32>()
     }
@@ -148,7 +148,6 @@ impl Net {
 
 /// Emits what the ranks from `first` on, counted from 0, differ in. Returns how many do.
 fn emit_ranks(before: &[u32], after: &[u32], first: usize, rows: &RowEntries<u32>, out: &mut Output) -> usize {
-    let emitted = out.len();
     let mut changes = 0;
     for (index, rank) in (0..before.len().max(after.len())).zip(i64::try_from(first).unwrap_or(i64::MAX - 1) + 1..) {
         match (before.get(index), after.get(index)) {
@@ -163,7 +162,6 @@ fn emit_ranks(before: &[u32], after: &[u32], first: usize, rows: &RowEntries<u32
         }
         changes += 1;
     }
-    debug_assert!(out.len() >= emitted + changes);
     changes
 }
 

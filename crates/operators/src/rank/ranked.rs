@@ -7,19 +7,19 @@ use std::ops::Range;
 
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::DataType;
-use streamfusion_plan::node::{self, RankRange, RankStrategy};
+use streamfusion_plan::node::{self, RankStrategy};
 use streamfusion_plan::types::LogicalType;
 use streamfusion_row::{Batch, RowKind};
 use streamfusion_state::codec::Required;
 use streamfusion_state::{Identity, KeyedTable, PackedRows, RowEntriesId, RowLayout, StateContext};
 
-use super::{Emission, definitions};
 use super::buffer::{Arrival, Buffer, Partition};
 use super::keyed::{Partitions, RankEnds};
-use super::net::Net;
+use super::net::{Key, Net};
 use super::output::Output;
 use super::sort_key::SortKeys;
 use super::update::KeysAt;
+use super::{Emission, definitions, is_top1};
 use crate::OperatorError;
 use crate::bundle::{Emitted, FrameFold};
 
@@ -34,9 +34,8 @@ enum Strategy<K> {
 
 impl<K: Clone> Strategy<K> {
     fn of(spec: &node::Rank) -> Self {
-        let is_top1 = spec.range == RankRange::Constant { start: 1, end: 1 };
         match spec.strategy {
-            RankStrategy::AppendFast | RankStrategy::UpdateFast { .. } if is_top1 => Self::Top1,
+            _ if is_top1(spec) => Self::Top1,
             RankStrategy::AppendFast => Self::Append,
             RankStrategy::UpdateFast { .. } => Self::Update(KeysAt::new()),
             RankStrategy::Retract => Self::Retract,
@@ -94,7 +93,7 @@ impl<S: SortKeys> Ranked<S> {
     ) -> Result<Self, OperatorError> {
         let strategy = Strategy::of(spec);
         let mut partitions = Partitions::try_new(strategy.table(), spec, input, context)?;
-        let ends = RankEnds::new(spec.range, &mut partitions.table);
+        let ends = RankEnds::new(spec, &mut partitions.table, &context.clock);
         let identity = match (&strategy, &spec.strategy) {
             (Strategy::Update(_), RankStrategy::UpdateFast { primary_keys }) => Identity::Columns(primary_keys.clone()),
             _ => Identity::None,
@@ -104,6 +103,7 @@ impl<S: SortKeys> Ranked<S> {
         let definitions = definitions(&spec.order_by, input);
         let rows = partitions.table.add_row_entries("ranked_rows", definitions, layout, identity, codec, 0)?;
         let emission = Emission::of(spec);
+        let key = if emission.row_number || matches!(strategy, Strategy::Top1) { Key::Rank } else { Key::Row };
         Ok(Self {
             partitions,
             ends,
@@ -113,7 +113,7 @@ impl<S: SortKeys> Ranked<S> {
             buffers: Vec::new(),
             emission,
             inputs: Vec::new(),
-            net: Net::new(),
+            net: Net::new(key),
             output: Output::new(emission),
             candidates: Vec::new(),
             packed: PackedRows::default(),
@@ -125,7 +125,7 @@ impl<S: SortKeys> Ranked<S> {
         &mut self.partitions.table
     }
 
-    /// Makes the buffers of the partitions of the frame that have none yet.
+    /// Makes the buffers of the partitions of the frame that have none yet, or whose rows left memory.
     fn load_buffers(&mut self) -> Result<(), OperatorError> {
         let slots = &self.partitions.touched.slots;
         if let Some(most) = slots.iter().copied().max()
@@ -136,8 +136,15 @@ impl<S: SortKeys> Ranked<S> {
         let (rows, _) = self.partitions.table.row_entries(self.rows)?;
         let (mut positions, mut of_slot) = (Vec::new(), Vec::new());
         for slot in slots {
-            let Some(buffer) = self.buffers.get_mut(*slot as usize).filter(|buffer| buffer.is_none()) else { continue };
-            *buffer = Some(Buffer::new());
+            let Some(buffer) = self.buffers.get_mut(*slot as usize) else { continue };
+            let clearings = rows.clearings(*slot);
+            if let Some(buffer) = buffer {
+                if buffer.clearings == clearings {
+                    continue;
+                }
+                self.buffer_bytes -= buffer.measured;
+            }
+            *buffer = Some(Buffer::new(clearings));
             positions.extend(rows.walk(*slot));
             of_slot.resize(positions.len(), *slot);
         }
@@ -316,8 +323,12 @@ impl<S: SortKeys> FrameFold for Ranked<S> {
         }
         self.output.mute(false);
         let (rows, _) = self.partitions.table.row_entries(self.rows)?;
-        let ends = &self.ends;
-        self.net.end_bundle(|group| self.emission.ranks(ends.of(group)), self.emission, rows, &mut self.output);
+        let (slots, ends, emission) = (&self.partitions.touched.slots, &self.ends, self.emission);
+        let partition = |group: u32| {
+            let slot = slots.get(group as usize).copied().unwrap_or_default();
+            (slot, emission.ranks(ends.of(group)))
+        };
+        self.net.end_bundle(partition, rows, &mut self.output);
         Ok(touched)
     }
 

@@ -23,7 +23,7 @@ pub use group_window::GroupWindowAggregate;
 pub use join::{InputSide, InputSideKey, Join, JoinType};
 pub use mini_batch::MiniBatchAssigner;
 pub use over::{Constant, OverAggregate, OverFrame};
-pub use rank::{Rank, RankRange, RankStrategy, SortField};
+pub use rank::{Rank, RankMiniBatch, RankRange, RankStrategy, SortField};
 pub use temporal_sort::TemporalSort;
 pub use timed_join::{IntervalJoin, JoinSpec, RowTimes, TemporalJoin, WindowBounds};
 pub use watermark::WatermarkAssigner;

@@ -23,10 +23,19 @@ pub struct Rank {
     pub generate_update_before: bool,
     /// State time to live in milliseconds; 0 is off.
     pub ttl_ms: i64,
-    /// Rows per bundle, if changes go out bundle by bundle. Flink has no such Top-N; see the option `streamfusion.top-n.mini-batch`.
-    pub mini_batch_size: Option<u64>,
+    /// If changes go out bundle by bundle. Flink has no such Top-N; see the option `streamfusion.top-n.mini-batch`.
+    pub mini_batch: Option<RankMiniBatch>,
     /// Rows that Flink keeps on the heap (`table.exec.rank.topn-cache-size`), for all keys together.
     pub cache_size: i64,
+}
+
+/// The bundles of a Top-N.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RankMiniBatch {
+    /// The most rows of one, at least 1.
+    pub size: u64,
+    /// How long one waits for more rows, at least 1 ms: there may be no mini-batch assigner in front of a Top-N.
+    pub latency_ms: i64,
 }
 
 /// One column of a sort order.

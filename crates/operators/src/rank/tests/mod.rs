@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
+mod bundles;
 mod model;
 
 use proptest::prelude::*;
@@ -24,7 +25,7 @@ fn spec(strategy: RankStrategy, range: RankRange, output_row_number: bool) -> Ra
         output_row_number,
         generate_update_before: true,
         ttl_ms: 0,
-        mini_batch_size: None,
+        mini_batch: None,
         cache_size: 10_000,
     }
 }
@@ -36,6 +37,9 @@ fn orders() -> impl Strategy<Value = Vec<SortField>> {
         // a text needs keys of any width
         2 => one(1).prop_map(|field| vec![field]),
         2 => (one(1), one(3)).prop_map(|(a, b)| vec![a, b]),
+        // for the first row alone
+        2 => (one(2), one(3)).prop_map(|(a, b)| vec![a, b]),
+        1 => one(2).prop_map(|field| vec![field]),
         1 => Just(Vec::new()),
     ]
 }
@@ -43,7 +47,7 @@ fn orders() -> impl Strategy<Value = Vec<SortField>> {
 fn ranges() -> impl Strategy<Value = RankRange> {
     prop_oneof![
         6 => (1_i64..4, 0_i64..5).prop_map(|(start, more)| RankRange::Constant { start, end: start + more }),
-        1 => Just(RankRange::Constant { start: 1, end: 1 }),
+        2 => Just(RankRange::Constant { start: 1, end: 1 }),
         2 => Just(RankRange::Variable { end_column: 0 }),
     ]
 }
@@ -138,6 +142,23 @@ fn better_row_moves_the_others_down() {
 }
 
 #[test]
+fn first_row_of_doubles_is_that_of_javas_comparison() {
+    let double = |double: Option<f64>, text: &str| Row { double, ..row("+I", 7, text, 0) };
+    let rows = |doubles: &[(f64, &str)]| -> Vec<Row> {
+        doubles.iter().map(|(value, text)| double(Some(*value), text)).collect()
+    };
+    let plain = spec(RankStrategy::AppendFast, constant(1, 1), true);
+    let by = |fields: &[SortField]| Rank { order_by: fields.to_vec(), ..plain.clone() };
+    // NaN and -0.0 neither replace anything nor are replaced, unless another column decides
+    let only = by(&[field(2, true, true)]);
+    assert_eq!(run(&only, &rows(&[(0.0, "a"), (-0.0, "b"), (f64::NAN, "c")]), &[]), ["+I 7 a 0.0 0 1"]);
+    assert_eq!(run(&only, &rows(&[(f64::NAN, "a"), (-1.0, "b")]), &[]), ["+I 7 a NaN 0 1"]);
+    let and_text = by(&[field(2, false, true), field(1, true, true)]);
+    let changes = run(&and_text, &rows(&[(1.0, "b"), (f64::NAN, "a"), (2.0, "b"), (-1.0, "a")]), &[]);
+    assert_eq!(changes, ["+I 7 b 1.0 0 1", "-U 7 b 1.0 0 1", "+U 7 a NaN 0 1"]);
+}
+
+#[test]
 fn of_equal_sort_keys_the_first_row_ranks_first() {
     let changes = [("+I", "a", 1), ("+I", "b", 1), ("+I", "c", 1), ("+I", "d", 0)];
     let spec = spec(RankStrategy::AppendFast, constant(1, 2), false);
@@ -216,6 +237,25 @@ fn first_rows_are_counted_anew_when_a_partition_expired() {
         drain(operator.as_mut(), &mut out);
     }
     assert_eq!(out, ["+I 7 a 1.5 0 1", "+I 7 b 1.5 0 2", "+I 7 e 1.5 0 1"]);
+}
+
+#[test]
+fn last_rank_of_a_partition_expires_before_its_count() {
+    // the last rank is what the first row has in column 0, which all rows here may say anew
+    let plain = spec(RankStrategy::AppendFast, RankRange::Variable { end_column: 0 }, true);
+    let spec = Rank { ttl_ms: 100, partition: vec![1], ..plain };
+    let context = context();
+    let mut operator = open(&spec, &processing_time(), &context).unwrap();
+    let mut out = Vec::new();
+    for (now, end) in [(0, 2), (60, 9), (90, 9), (100, 3), (120, 9), (199, 9), (200, 4), (220, 9), (300, 1)] {
+        context.clock.set(now);
+        operator.push(batch(&[row("+I", end, "a", now)])).unwrap();
+        drain(operator.as_mut(), &mut out);
+    }
+    // at 100 the last rank is said anew, and the two rows still count; at 200 both are forgotten
+    let expected = ["+I 2 a 1.5 0 1", "+I 9 a 1.5 60 2", "+I 3 a 1.5 100 3", "+I 4 a 1.5 200 1", "+I 9 a 1.5 220 2"];
+    assert_eq!(out[..5], expected);
+    assert_eq!(out.len(), 5, "at 300 the last rank is 1");
 }
 
 #[test]

@@ -20,6 +20,11 @@ fn compare_column(a: &Row, b: &Row, field: &SortField) -> Ordering {
             let bytes = |row: &Row| row.text.as_ref().map(|text| text.as_bytes().to_vec());
             (nulls(a.text.is_none(), b.text.is_none()), bytes(a).cmp(&bytes(b)))
         }
+        2 => {
+            // Java's < and >
+            let order = a.double.partial_cmp(&b.double).unwrap_or(Ordering::Equal);
+            (nulls(a.double.is_none(), b.double.is_none()), order)
+        }
         _ => (nulls(a.time.is_none(), b.time.is_none()), a.time.cmp(&b.time)),
     };
     found.unwrap_or(if field.ascending { order } else { order.reverse() })
@@ -49,27 +54,50 @@ pub(super) struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
+    /// No rows so far.
+    pub(super) fn new(spec: &'a Rank) -> Self {
+        Model { spec, partitions: BTreeMap::new(), out: Vec::new(), end: 0 }
+    }
+
     /// What the rows make a Top-N emit.
     pub(super) fn run(spec: &'a Rank, first_n: bool, rows: &[Row]) -> Vec<String> {
-        let mut model = Model { spec, partitions: BTreeMap::new(), out: Vec::new(), end: 0 };
-        for row in rows {
-            let partition = key_of(row, &spec.partition);
-            let mut state = model.partitions.remove(&partition).unwrap_or_default();
-            model.end = match spec.range {
-                RankRange::Constant { end, .. } => end,
-                RankRange::Variable { .. } => *state.end.get_or_insert(row.key.unwrap_or(0)),
-            };
-            let is_top1 = spec.range == RankRange::Constant { start: 1, end: 1 };
-            match &spec.strategy {
-                _ if first_n => model.first_n(&mut state, row),
-                RankStrategy::AppendFast | RankStrategy::UpdateFast { .. } if is_top1 => model.top1(&mut state, row),
-                RankStrategy::AppendFast => model.append(&mut state, row),
-                RankStrategy::UpdateFast { primary_keys } => model.update(&mut state, row, primary_keys),
-                RankStrategy::Retract => model.changelog(&mut state, row),
-            }
-            model.partitions.insert(partition, state);
-        }
+        let mut model = Self::new(spec);
+        rows.iter().for_each(|row| model.push(row, first_n));
         model.out
+    }
+
+    /// What was emitted since the last call.
+    pub(super) fn take_emitted(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// The rows of a partition that go out, in order.
+    pub(super) fn ranked(&self, partition: &str) -> Vec<Row> {
+        let Some(state) = self.partitions.get(partition) else { return Vec::new() };
+        let end = match self.spec.range {
+            RankRange::Constant { end, .. } => end,
+            RankRange::Variable { .. } => state.end.unwrap_or(0),
+        };
+        let all = state.entries.iter().flat_map(|entry| entry.rows.clone());
+        all.take(end.max(0) as usize).skip((self.start() - 1).max(0) as usize).collect()
+    }
+
+    pub(super) fn push(&mut self, row: &Row, first_n: bool) {
+        let partition = key_of(row, &self.spec.partition);
+        let mut state = self.partitions.remove(&partition).unwrap_or_default();
+        self.end = match self.spec.range {
+            RankRange::Constant { end, .. } => end,
+            RankRange::Variable { .. } => *state.end.get_or_insert(row.key.unwrap_or(0)),
+        };
+        let is_top1 = self.spec.range == RankRange::Constant { start: 1, end: 1 };
+        match &self.spec.strategy {
+            _ if first_n => self.first_n(&mut state, row),
+            RankStrategy::AppendFast | RankStrategy::UpdateFast { .. } if is_top1 => self.top1(&mut state, row),
+            RankStrategy::AppendFast => self.append(&mut state, row),
+            RankStrategy::UpdateFast { primary_keys } => self.update(&mut state, row, primary_keys),
+            RankStrategy::Retract => self.changelog(&mut state, row),
+        }
+        self.partitions.insert(partition, state);
     }
 
     fn order(&self, a: &Row, b: &Row) -> Ordering {
@@ -77,7 +105,7 @@ impl<'a> Model<'a> {
         fields.map(|field| compare_column(a, b, field)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 
-    fn start(&self) -> i64 {
+    pub(super) fn start(&self) -> i64 {
         match self.spec.range {
             RankRange::Constant { start, .. } => start,
             RankRange::Variable { .. } => -1,

@@ -12,6 +12,7 @@ use crate::zone::{RULES_OPTION_PREFIX, ZoneRules};
 pub(super) const MINI_BATCH_ENABLED: &str = "table.exec.mini-batch.enabled";
 pub(super) const MINI_BATCH_SIZE: &str = "table.exec.mini-batch.size";
 pub(super) const LOCAL_TIME_ZONE: &str = "table.local-time-zone";
+pub(super) const MINI_BATCH_LATENCY: &str = "table.exec.mini-batch.allow-latency";
 const STATE_TTL: &str = "table.exec.state.ttl";
 
 /// The options of a node.

@@ -5,8 +5,9 @@
 
 use serde_json::{Map, Value};
 
+use super::options::MINI_BATCH_LATENCY;
 use super::{Inputs, NodeJson, NodeType};
-use crate::node::{NodeKind, Rank, RankRange, RankStrategy, SortField};
+use crate::node::{NodeKind, Rank, RankMiniBatch, RankRange, RankStrategy, SortField};
 use crate::reader::json::{array, boolean, closed, index, indices, integer, malformed, optional, required, text};
 use crate::reason::Reason;
 
@@ -63,7 +64,7 @@ fn read_rank(node: &NodeJson<'_>) -> Result<Rank, Reason> {
         output_row_number: boolean(node.map, "outputRowNumber")?,
         generate_update_before: boolean(node.map, "generateUpdateBefore")?,
         ttl_ms,
-        mini_batch_size: mini_batch(node)?,
+        mini_batch: mini_batch(node)?,
         cache_size: node.options.number(CACHE_SIZE, DEFAULT_CACHE_SIZE)?,
     })
 }
@@ -96,17 +97,19 @@ fn read_limit(node: &NodeJson<'_>, order_by: Vec<SortField>) -> Result<Rank, Rea
         output_row_number: false,
         generate_update_before: boolean(node.map, "generateUpdateBefore")?,
         ttl_ms,
-        mini_batch_size: mini_batch(node)?,
+        mini_batch: mini_batch(node)?,
         cache_size: node.options.number(CACHE_SIZE, DEFAULT_CACHE_SIZE)?,
     })
 }
 
-/// Rows per bundle, where mini-batch is on and Top-N shall follow it.
-fn mini_batch(node: &NodeJson<'_>) -> Result<Option<u64>, Reason> {
-    match node.options.flag(MINI_BATCH, false)? {
-        true => node.options.mini_batch(),
-        false => Ok(None),
+/// Bundles, where mini-batch is on and Top-N shall follow it.
+fn mini_batch(node: &NodeJson<'_>) -> Result<Option<RankMiniBatch>, Reason> {
+    if !node.options.flag(MINI_BATCH, false)? {
+        return Ok(None);
     }
+    let Some(size) = node.options.mini_batch()? else { return Ok(None) };
+    let latency_ms = node.options.duration_ms(MINI_BATCH_LATENCY, 0)?.max(1);
+    Ok(Some(RankMiniBatch { size, latency_ms }))
 }
 
 /// Errors unless the function is ROW_NUMBER.

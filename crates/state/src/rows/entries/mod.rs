@@ -75,6 +75,8 @@ pub struct RowEntries<V> {
     writes: Option<LastWrites>,
     /// Bytes that were stored since chunks were cleaned.
     stored: usize,
+    /// How often the rows of each slot were removed all at once.
+    clearings: Vec<u32>,
 }
 
 /// Which rows of their table.
@@ -112,6 +114,7 @@ impl<V: Value + Copy> RowEntries<V> {
             index: HashTable::new(),
             writes: ttl.map(LastWrites::new),
             stored: 0,
+            clearings: Vec::new(),
         })
     }
 
@@ -281,8 +284,21 @@ impl<V: Value + Copy> RowEntries<V> {
         value
     }
 
+    /// How often the rows of `slot` were removed all at once. Positions that were noted when it was another number are not valid, though
+    /// the key may have the same rows again: while a table in a database is short of memory, keys come and go.
+    #[inline]
+    pub fn clearings(&self, slot: u32) -> u32 {
+        self.clearings.get(slot as usize).copied().unwrap_or_default()
+    }
+
     /// Removes all rows of `slot`.
     pub fn clear(&mut self, slot: u32) {
+        if slot as usize >= self.clearings.len() {
+            self.clearings.resize(slot as usize + 1, 0);
+        }
+        if let Some(clearings) = self.clearings.get_mut(slot as usize) {
+            *clearings = clearings.wrapping_add(1);
+        }
         loop {
             match *self.heads.get(slot) {
                 NONE => return,
@@ -404,6 +420,7 @@ impl<V: Value + Copy> RowEntries<V> {
             + self.heap.bytes()
             + self.index.allocation_size()
             + self.writes.as_ref().map_or(0, LastWrites::bytes)
+            + self.clearings.capacity() * size_of::<u32>()
     }
 
     /// Takes back what snapshots do not need any more, and cleans up behind rows that were removed.

@@ -1,7 +1,7 @@
 //! Tests of Top-N and limits.
 
 use super::*;
-use crate::node::{Rank, RankRange, RankStrategy, SortField};
+use crate::node::{Rank, RankMiniBatch, RankRange, RankStrategy, SortField};
 
 fn column(column: usize, ascending: bool) -> SortField {
     SortField { column, ascending, nulls_last: !ascending }
@@ -18,7 +18,7 @@ fn the_strategies_and_ranges_of_a_rank_are_read() -> TestResult {
         output_row_number: true,
         generate_update_before: false,
         ttl_ms: 0,
-        mini_batch_size: None,
+        mini_batch: None,
         cache_size: 10_000,
     };
     assert_eq!(first(&graph, "rank")?.kind, NodeKind::Rank(expected.clone()));
@@ -41,6 +41,24 @@ fn the_strategies_and_ranges_of_a_rank_are_read() -> TestResult {
     let (strategy, cache_size, ttl_ms) = (RankStrategy::Retract, 0, 5);
     let changed = changed("topn", "rank", &changes, &session)?;
     assert_eq!(changed, NodeKind::Rank(Rank { range, strategy, cache_size, ttl_ms, ..expected }));
+    Ok(())
+}
+
+#[test]
+fn rank_works_in_bundles_only_if_both_options_say_so() -> TestResult {
+    let (enabled, follows) = ("table.exec.mini-batch.enabled", "streamfusion.top-n.mini-batch");
+    let bundles = |enables: &str, follow: &str, latency: &str| -> Result<_, Box<dyn std::error::Error>> {
+        let size = ("table.exec.mini-batch.size", "7");
+        let latency = ("table.exec.mini-batch.allow-latency", latency);
+        match changed("topn", "rank", &[], &[(enabled, enables), (follows, follow), size, latency])? {
+            NodeKind::Rank(rank) => Ok(rank.mini_batch),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(bundles("true", "true", "2 s")?, Some(RankMiniBatch { size: 7, latency_ms: 2_000 }));
+    assert_eq!(bundles("true", "true", "0 ms")?, Some(RankMiniBatch { size: 7, latency_ms: 1 }));
+    assert_eq!(bundles("true", "false", "2 s")?, None);
+    assert_eq!(bundles("false", "true", "2 s")?, None);
     Ok(())
 }
 
@@ -98,7 +116,7 @@ fn limits_are_ranks_of_all_rows_without_the_row_number() -> TestResult {
         output_row_number: false,
         generate_update_before: false,
         ttl_ms: 0,
-        mini_batch_size: None,
+        mini_batch: None,
         cache_size: 10_000,
     };
     let (range, strategy) = (RankRange::Constant { start: 2, end: 11 }, RankStrategy::Retract);
