@@ -7,9 +7,9 @@ use streamfusion_expr::{HostFunction, host_calls};
 use streamfusion_operators::deduplicate::{StoredKind, is_stateful};
 use streamfusion_operators::{
     Calc, ChangelogNormalize, Deduplicate, DropUpdateBefore, Expand, GlobalGroupAgg, GroupAgg, Join, LocalGroupAgg,
-    MiniBatchAssigner, Operator, OverAggregate, WatermarkAssigner, rank, temporal_sort,
+    MiniBatchAssigner, Operator, OverAggregate, WatermarkAssigner, group_window, rank, temporal_sort, unslicing,
 };
-use streamfusion_plan::node::NodeKind;
+use streamfusion_plan::node::{NodeKind, WindowSpec};
 use streamfusion_plan::spec::{SpecHost, SpecNode};
 use streamfusion_plan::types::LogicalType;
 use streamfusion_state::StateContext;
@@ -70,6 +70,14 @@ pub(crate) fn operator(
         NodeKind::Rank(rank) | NodeKind::SortLimit(rank) | NodeKind::Limit(rank) => {
             let (input, context) = keyed(spec, context)?;
             Some(rank::open(rank, input, context).map_err(failed)?)
+        }
+        NodeKind::WindowAggregate(aggregate) if matches!(aggregate.windowing.window, WindowSpec::Session { .. }) => {
+            let (input, context) = keyed(spec, context)?;
+            Some(unslicing::open_sessions(aggregate, input, context).map_err(failed)?)
+        }
+        NodeKind::GroupWindowAggregate(aggregate) => {
+            let (input, context) = keyed(spec, context)?;
+            Some(group_window::open(aggregate, input, context).map_err(failed)?)
         }
         NodeKind::OverAggregate(over) => {
             let (input, context) = keyed(spec, context)?;

@@ -3,9 +3,9 @@
 use streamfusion_expr::clock::{self, Clock};
 use streamfusion_expr::host_calls;
 use streamfusion_operators::{
-    changelog_normalize, deduplicate, expand, group_agg, join, over, rank, temporal_sort, watermark_assigner,
+    changelog_normalize, deduplicate, expand, group_agg, join, over, rank, temporal_sort, unslicing, watermark_assigner,
 };
-use streamfusion_plan::node::{Distribution, Node, NodeKind};
+use streamfusion_plan::node::{Distribution, Node, NodeKind, WindowSpec};
 use streamfusion_plan::reader::Config;
 use streamfusion_plan::rex::{Function, Rex};
 use streamfusion_plan::types::LogicalType;
@@ -88,6 +88,13 @@ impl Capabilities for Engine {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.partition, input)?;
                 rank::supports(spec, input)?;
+                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+            }
+            NodeKind::WindowAggregate(spec) if matches!(spec.windowing.window, WindowSpec::Session { .. }) => {
+                let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
+                hashable(&spec.grouping, input)?;
+                unslicing::supports_sessions(spec, input)?;
+                carried(&node.output)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
             }
             NodeKind::OverAggregate(spec) => {

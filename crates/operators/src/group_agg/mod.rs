@@ -37,7 +37,7 @@ mod versions;
 
 pub(crate) use rows::is_accumulate;
 pub(crate) use running::{Emit, Running, Steps};
-pub(crate) use slots::{Merging, SlotAggregates, SlotCalls};
+pub(crate) use slots::{Merging, Parts, SlotAggregates, SlotCalls, take_rows};
 pub use two_phase::{GlobalGroupAgg, LocalGroupAgg, supports_global, supports_local};
 
 use arrow::array::{Array, ArrayRef, AsArray};

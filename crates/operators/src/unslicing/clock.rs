@@ -9,43 +9,61 @@
 //! The first line is as Flink has it: its assigner of sessions is always one of event time, so that rows are late by a watermark that
 //! passes through also where windows go by the clock.
 
+use streamfusion_plan::types::TimeDomain;
+
 use super::sessions::Progress;
 use crate::window::{TimeWindow, WindowZone};
 
 /// Which line of the table holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LateRule {
+pub(crate) enum LateRule {
     Watermark,
     Never,
 }
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Clock {
-    pub(super) zone: WindowZone,
-    pub(super) rule: LateRule,
+pub(crate) struct Clock {
+    pub(crate) zone: WindowZone,
+    pub(crate) rule: LateRule,
     /// The last watermark.
-    pub(super) watermark: i64,
+    pub(crate) watermark: i64,
     /// The processing time.
-    pub(super) now: i64,
+    pub(crate) now: i64,
 }
 
 impl Clock {
-    pub(super) fn new(zone: WindowZone, rule: LateRule) -> Self {
+    pub(crate) fn new(zone: WindowZone, rule: LateRule) -> Self {
         Self { zone, rule, watermark: i64::MIN, now: i64::MIN }
     }
 
     /// The instant at which a window is due.
     #[inline]
-    pub(super) fn timer(&self, window: TimeWindow) -> i64 {
+    pub(crate) fn timer(&self, window: TimeWindow) -> i64 {
         self.zone.window_timer(window.end)
+    }
+}
+
+impl Clock {
+    /// The last instant whose timers have fired: Flink's clock fires a timer when its millisecond is over.
+    pub(crate) fn progress(&self, domain: TimeDomain) -> i64 {
+        match domain {
+            TimeDomain::Rowtime => self.watermark,
+            TimeDomain::Proctime => self.now.saturating_sub(1),
+        }
+    }
+
+    /// Whether a row of this window is late.
+    #[inline]
+    pub(crate) fn has_ended(&self, window: TimeWindow) -> bool {
+        self.rule == LateRule::Watermark && self.timer(window) <= self.watermark
     }
 }
 
 impl Progress for &Clock {
     #[inline]
     fn is_late(&mut self, window: TimeWindow) -> bool {
-        self.rule == LateRule::Watermark && self.timer(window) <= self.watermark
+        self.has_ended(window)
     }
 
     #[inline]

@@ -1,8 +1,186 @@
-//! Aggregates over windows that each key has of its own.
+//! Aggregates over windows that each key has of its own: sessions, above all.
+//!
+//! A row finds its window among those that are open for its key ([`open`]), opens one, or makes one of two ([`sessions`]). What it is
+//! accumulated in is a slot of the state, one per key and window. A window goes out once, when its time has come ([`timers`]), as
+//! +I, and is forgotten with that. What is late is decided row by row, by the window that comes out ([`clock`]).
+//!
+//! Follows: UnsliceWindowAggProcessor, WindowAggOperator, MergingWindowProcessFunction, Flink 2.2. Differences: between keys whose windows
+//! are due at the same time Flink has no order; here it is that of their slots.
 
+mod assign;
 mod clock;
 mod open;
+mod operator;
 mod sessions;
+#[cfg(test)]
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod timers;
+
+use arrow::datatypes::DataType;
+use streamfusion_plan::Reason;
+use streamfusion_plan::node::{AggCall, ShiftZone, WindowAggregate, WindowProperty, WindowSpec, WindowingStrategy};
+use streamfusion_plan::rex::Function;
+use streamfusion_plan::types::{LogicalType, TimeDomain, TypeKind};
+use streamfusion_row::types::arrow_type;
+use streamfusion_state::codec::Required;
+use streamfusion_state::{KeyedTable, StateContext};
+
+pub(crate) use self::assign::{Assigned, NullTime, Time, Windows};
+pub(crate) use self::clock::{Clock, LateRule};
+pub(crate) use self::operator::{Progress, keep, property};
+
+use self::assign::NULL_ROW_TIME;
+use self::open::{Bounds, OpenWindows};
+use self::operator::UnslicingAgg;
+use crate::group_agg::{Merging, SlotAggregates, SlotCalls};
+use crate::keys::Keys;
+use crate::window::WindowZone;
+use crate::{Operator, OperatorError};
+
+/// Name of the table, and of its main section.
+const TABLE: &str = "windows";
+
+/// What an aggregate over windows of keys is made of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spec<'a> {
+    pub(crate) grouping: &'a [usize],
+    pub(crate) calls: &'a [AggCall],
+    pub(crate) need_retraction: bool,
+    pub(crate) merging: Merging,
+    pub(crate) windows: Windows,
+    pub(crate) domain: TimeDomain,
+    pub(crate) rule: LateRule,
+    pub(crate) progress: Progress,
+    pub(crate) zone: &'a ShiftZone,
+    pub(crate) properties: &'a [WindowProperty],
+    /// The rows that come in.
+    pub(crate) input: &'a LogicalType,
+}
+
+impl<'a> Spec<'a> {
+    /// The keys of the rows.
+    pub(crate) fn keys(&self) -> Result<Keys, Reason> {
+        let field = |column: &usize| self.input.fields().get(*column).map(|field| field.ty.clone());
+        let missing = || Reason::new("the plan names a column that its input does not have");
+        let types = self.grouping.iter().map(field).collect::<Option<Vec<_>>>().ok_or_else(missing)?;
+        let arrow = types.iter().map(arrow_type).collect::<Result<Vec<_>, _>>()?;
+        Keys::try_new(self.grouping, &types, &arrow)
+    }
+
+    pub(crate) fn slot_calls(&self) -> SlotCalls<'a> {
+        SlotCalls {
+            calls: self.calls,
+            input: self.input,
+            need_retraction: self.need_retraction,
+            // a window is empty when all rows that came were taken back
+            counts_rows: self.need_retraction,
+            merging: self.merging,
+        }
+    }
+
+    /// Whether the aggregate is computed exactly as Flink does.
+    pub(crate) fn supports(&self) -> Result<(), Reason> {
+        self.keys()?;
+        SlotAggregates::supports(&self.slot_calls())?;
+        if self.merging == Merging::Slots {
+            self.calls.iter().try_for_each(|call| merges_distinct_values(call, self.input))?;
+        }
+        Ok(())
+    }
+
+    /// The aggregate, with empty state. Errors if [`Spec::supports`] refuses it.
+    pub(crate) fn open(&self, context: &StateContext) -> Result<Box<dyn Operator>, OperatorError> {
+        let keys = self.keys().map_err(|reason| OperatorError::Internal(reason.to_string()))?;
+        let mut table = KeyedTable::namespaced(TABLE, keys.layout(), None, context);
+        let mut bound = |name| table.add_column(name, None, Required::new("", DataType::Int64), 0);
+        let bounds = Bounds { start: bound("start"), end: bound("end") };
+        let calls = SlotAggregates::try_new(&self.slot_calls(), &mut table)?;
+        Ok(Box::new(UnslicingAgg {
+            open: OpenWindows::new(&keys, context),
+            keys,
+            table,
+            bounds,
+            calls,
+            windows: self.windows,
+            domain: self.domain,
+            progress: self.progress,
+            properties: self.properties.to_vec(),
+            clock: Clock::new(WindowZone::new(self.zone), self.rule),
+            assigned: Assigned::default(),
+            due: Vec::new(),
+            pulled: 0,
+            late: 0,
+            restored: false,
+        }))
+    }
+}
+
+/// Flink goes through distinct values in the order of a hash map when it merges, which shows in sums of FLOAT and DOUBLE and in the
+/// extremum of values such as 0.0 and -0.0.
+fn merges_distinct_values(call: &AggCall, input: &LogicalType) -> Result<(), Reason> {
+    let of_floats = call
+        .args
+        .iter()
+        .filter_map(|column| input.fields().get(*column))
+        .any(|field| matches!(field.ty.kind, TypeKind::Float | TypeKind::Double));
+    let counts = matches!(&call.function, Function::BuiltIn { name, .. } if name == "COUNT");
+    if call.distinct && of_floats && !counts {
+        return Err(Reason::new(
+            "what comes of DISTINCT FLOAT or DOUBLE values in windows that are merged depends on the order of a hash map in Flink",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether [`open_sessions`] computes this aggregate over session windows exactly as Flink does.
+pub fn supports_sessions(spec: &WindowAggregate, input: &LogicalType) -> Result<(), Reason> {
+    of_sessions(spec, input)?.supports()
+}
+
+/// The aggregate over session windows. Output columns: the grouping columns, then one column per aggregate call, then the properties
+/// of the window. Errors if [`supports_sessions`] refuses it.
+pub fn open_sessions(
+    spec: &WindowAggregate,
+    input: &LogicalType,
+    context: &StateContext,
+) -> Result<Box<dyn Operator>, OperatorError> {
+    of_sessions(spec, input).map_err(|reason| OperatorError::Internal(reason.to_string()))?.open(context)
+}
+
+fn of_sessions<'a>(spec: &'a WindowAggregate, input: &'a LogicalType) -> Result<Spec<'a>, Reason> {
+    let WindowSpec::Session { gap_ms: gap, .. } = spec.windowing.window else {
+        return Err(Reason::new("the windows are no sessions"));
+    };
+    let rowtime = if spec.windowing.is_rowtime { TimeDomain::Rowtime } else { TimeDomain::Proctime };
+    let (windows, domain) = match spec.windowing.strategy {
+        WindowingStrategy::TimeAttribute { column } => {
+            let time = match rowtime {
+                TimeDomain::Rowtime => Time::Column(column, NullTime::Refused(NULL_ROW_TIME)),
+                TimeDomain::Proctime => Time::Processing,
+            };
+            (Windows::Session { time, gap }, rowtime)
+        }
+        // whatever the time was by which they were attached
+        WindowingStrategy::WindowAttached { start: Some(start), end } => {
+            (Windows::Attached { start, end }, TimeDomain::Rowtime)
+        }
+        WindowingStrategy::WindowAttached { start: None, .. } | WindowingStrategy::SliceAttached { .. } => {
+            return Err(Reason::new("Flink does not support sessions of which only the end is known"));
+        }
+    };
+    Ok(Spec {
+        grouping: &spec.grouping,
+        calls: &spec.calls,
+        need_retraction: spec.need_retraction,
+        merging: Merging::Slots,
+        windows,
+        domain,
+        rule: LateRule::Watermark,
+        progress: Progress::Kept,
+        zone: &spec.windowing.zone,
+        properties: &spec.properties,
+        input,
+    })
+}

@@ -49,10 +49,12 @@ pub(super) struct Merge {
 /// Rows of a batch with their windows.
 #[derive(Debug, Default)]
 pub(super) struct Run {
-    /// Per row the number of its window; [`Session::NONE`] for a late row.
-    pub(super) numbers: Vec<u32>,
-    /// Per number the slot of the window.
-    pub(super) slots: Vec<u32>,
+    /// Per row that is not late the number of its window; per number the slot of the window.
+    pub(super) windows: Touched,
+    /// The rows that are late.
+    pub(super) late: Vec<usize>,
+    /// The row behind the run.
+    pub(super) end: usize,
     /// Per number the slot of its key.
     keys: Vec<u32>,
     opened: Vec<Opened>,
@@ -122,20 +124,19 @@ impl OpenWindows {
         }
     }
 
-    /// Takes rows of the batch from `first` on, as far as a run goes; `add` finds the window of a row among those of its key. Returns how
-    /// many rows are late.
+    /// Takes rows of the batch from `first` on, as far as a run goes; `add` finds the window of a row among those of its key.
     pub(super) fn take_run(
         &mut self,
-        first: usize,
+        mut first: usize,
         mut add: impl FnMut(&mut Sessions, usize) -> Result<Outcome, Ended>,
-    ) -> Result<usize, Ended> {
+    ) -> Result<(), Ended> {
         let Self { touched, windows, run, merged, .. } = self;
-        run.numbers.clear();
-        run.slots.clear();
+        run.windows.groups.clear();
+        run.windows.slots.clear();
+        run.late.clear();
         run.keys.clear();
         run.opened.clear();
-        let mut late = 0;
-        let mut first = first;
+        run.end = touched.groups.len();
         if let Some(Merged { key, into, .. }) = merged.take()
             && let Some(session) = windows[key as usize].as_mut_slice().get_mut(into)
         {
@@ -149,17 +150,15 @@ impl OpenWindows {
                 Outcome::Joined(place) | Outcome::Opened(place) => {
                     run.number(&mut sessions.as_mut_slice()[place], key, row);
                 }
-                Outcome::Late => {
-                    late += 1;
-                    run.numbers.push(Session::NONE);
-                }
+                Outcome::Late => run.late.push(row),
                 Outcome::Merged { into, from } => {
                     *merged = Some(Merged { key, into, from });
+                    run.end = row;
                     break;
                 }
             }
         }
-        Ok(late)
+        Ok(())
     }
 
     /// The rows of the run and their windows, which all have slots now. `columns` are the key columns of the batch.
@@ -168,7 +167,7 @@ impl OpenWindows {
         keys: &mut Keys,
         columns: &[ArrayRef],
         table: &mut KeyedTable,
-    ) -> Result<&Run, OperatorError> {
+    ) -> Result<&mut Run, OperatorError> {
         let Self { windows, owners, run, loaded, .. } = self;
         if run.opened.is_empty() {
             return Ok(run);
@@ -183,7 +182,7 @@ impl OpenWindows {
         }
         for (opened, group) in run.opened.iter().zip(&loaded.groups) {
             let (slot, key) = (loaded.slots[*group as usize], run.keys[opened.number as usize]);
-            run.slots[opened.number as usize] = slot;
+            run.windows.slots[opened.number as usize] = slot;
             owners[slot as usize] = key;
             let sessions = windows[key as usize].as_mut_slice();
             if let Some(session) = sessions.iter_mut().find(|session| session.number == opened.number) {
@@ -197,7 +196,7 @@ impl OpenWindows {
     pub(super) fn merge(&self) -> Option<Merge> {
         let Merged { key, into, from } = self.merged?;
         let into = self.windows[key as usize].as_slice().get(into)?.slot;
-        let from = if from.slot == Session::NONE { self.run.slots[from.number as usize] } else { from.slot };
+        let from = if from.slot == Session::NONE { self.run.windows.slots[from.number as usize] } else { from.slot };
         Some(Merge { into, from })
     }
 
@@ -212,14 +211,14 @@ impl OpenWindows {
         for place in [(bounds.start, false), (bounds.end, true)] {
             let (column, is_end) = place;
             let values = table.column(column)?;
-            for (slot, key) in run.slots.iter().zip(&run.keys) {
+            for (slot, key) in run.windows.slots.iter().zip(&run.keys) {
                 let sessions = windows[*key as usize].as_slice();
                 if let Some(session) = sessions.iter().find(|session| session.slot == *slot) {
                     values.set(*slot, if is_end { session.window.end } else { session.window.start });
                 }
             }
         }
-        for (slot, key) in run.slots.iter().zip(&run.keys) {
+        for (slot, key) in run.windows.slots.iter().zip(&run.keys) {
             let sessions = windows[*key as usize].as_mut_slice();
             let Some(session) = sessions.iter_mut().find(|session| session.slot == *slot) else { continue };
             session.number = Session::NONE;
@@ -332,14 +331,14 @@ impl Run {
     fn number(&mut self, session: &mut Session, key: u32, row: usize) {
         if session.number == Session::NONE {
             // no more windows than rows, of which there are as many as fit into 31 bits
-            session.number = self.slots.len() as u32;
-            self.slots.push(session.slot);
+            session.number = self.windows.slots.len() as u32;
+            self.windows.slots.push(session.slot);
             self.keys.push(key);
             if session.slot == Session::NONE {
                 let (number, row) = (session.number, row as u32);
                 self.opened.push(Opened { number, row, namespace: session.namespace });
             }
         }
-        self.numbers.push(session.number);
+        self.windows.groups.push(session.number);
     }
 }
