@@ -4,6 +4,7 @@
 #   make test                  format, lints, Rust and Java tests, the demo
 #   make bench                 Criterion benches of operators
 #   make bench-job             whole jobs, stock and native in turn                 (JOBS=ad for some of them)
+#   make bench-window          jobs over windows of event time, stock and native in turn
 #   make bench-checkpoint      a job of 5 M keys with a checkpoint each second, stock and native
 #   make package               the jar to drop into Flink's lib/
 
@@ -23,10 +24,10 @@ LIBRARY := $(CARGO_TARGET_DIR)/release/libstreamfusion_jni.so
 MVN := mvn -B -q -f flink/pom.xml -Dstreamfusion.native.library=$(LIBRARY)
 SQL ?= demo/flights.sql
 
-.PHONY: help tools library jars data distribution rocksdb demo test check rust-test java-test bench bench-job bench-checkpoint package cli clean
+.PHONY: help tools library jars data distribution rocksdb demo test check rust-test java-test bench bench-job bench-window bench-checkpoint package cli clean
 
 help:
-	@sed -n '3,8s/^# *//p' Makefile
+	@sed -n '3,9s/^# *//p' Makefile
 
 tools:
 	@for tool in cargo java mvn python3; do command -v $$tool >/dev/null || { \
@@ -71,6 +72,9 @@ bench: tools
 bench-job: jars
 	# The heap is resident from the start, so that what grows afterwards is native.
 	JAVA_OPTS="-Xms4g -XX:+AlwaysPreTouch -Dstreamfusion.bench.jobs=$(JOBS)" STREAMFUSION_LIBRARY="$(LIBRARY)" demo/java.sh org.apache.flink.streamfusion.tests.BenchJob
+
+bench-window: jars
+	JAVA_OPTS="-Xms4g -XX:+AlwaysPreTouch -Dstreamfusion.bench.jobs=$(JOBS)" STREAMFUSION_LIBRARY="$(LIBRARY)" demo/java.sh org.apache.flink.streamfusion.tests.BenchWindow
 
 bench-checkpoint: jars
 	# Starts a JVM for each side, with a heap of 6 GiB; this one only waits.

@@ -21,7 +21,8 @@ import java.util.SplittableRandom;
  * The source of the job benchmark: bids that lie ready in memory, so that a job's time is not the time to make them.
  *
  * <p>A block of rows is made once per JVM and read over and over until {@code rows} were emitted. The columns are
- * {@link #COLUMNS}.
+ * {@link #COLUMNS}. With {@code rows-per-millisecond} time goes on from block to block: the time of a row is written into it just before
+ * it is emitted, so that only one task at a time may read such a table.
  */
 public final class BidsFactory implements DynamicTableSourceFactory {
     public static final String IDENTIFIER = "bench-bids";
@@ -41,6 +42,12 @@ public final class BidsFactory implements DynamicTableSourceFactory {
     private static final long SEED = 42;
 
     private static final ConfigOption<Long> ROWS = ConfigOptions.key("rows").longType().noDefaultValue();
+
+    private static final ConfigOption<Integer> ROWS_PER_MILLISECOND =
+            ConfigOptions.key("rows-per-millisecond").intType().defaultValue(0);
+
+    private static final int TIME = 5;
+    private static final int TIME_PRECISION = 3;
 
     private static BinaryRowData[] block;
 
@@ -66,7 +73,7 @@ public final class BidsFactory implements DynamicTableSourceFactory {
         writer.writeLong(2, random.nextInt(MAX_PRICE));
         writer.writeString(3, StringData.fromString("channel-" + channel));
         writer.writeString(4, StringData.fromString("https://auctions.example/" + channel + "/item.htm?query=1"));
-        writer.writeTimestamp(5, TimestampData.fromEpochMillis(FIRST_MILLIS + index), 3);
+        writer.writeTimestamp(TIME, TimestampData.fromEpochMillis(FIRST_MILLIS + index), TIME_PRECISION);
         writer.writeString(6, StringData.fromString(Long.toString(random.nextLong(), Character.MAX_RADIX)));
         writer.complete();
         return row;
@@ -84,17 +91,17 @@ public final class BidsFactory implements DynamicTableSourceFactory {
 
     @Override
     public Set<ConfigOption<?>> optionalOptions() {
-        return Set.of();
+        return Set.of(ROWS_PER_MILLISECOND);
     }
 
     @Override
     public DynamicTableSource createDynamicTableSource(Context context) {
         FactoryUtil.TableFactoryHelper helper = FactoryUtil.createTableFactoryHelper(this, context);
         helper.validate();
-        return new BidsSource(helper.getOptions().get(ROWS));
+        return new BidsSource(helper.getOptions().get(ROWS), helper.getOptions().get(ROWS_PER_MILLISECOND));
     }
 
-    private record BidsSource(long rows) implements ScanTableSource {
+    private record BidsSource(long rows, int rowsPerMillisecond) implements ScanTableSource {
         @Override
         public ChangelogMode getChangelogMode() {
             return ChangelogMode.insertOnly();
@@ -102,7 +109,7 @@ public final class BidsFactory implements DynamicTableSourceFactory {
 
         @Override
         public ScanRuntimeProvider getScanRuntimeProvider(ScanContext context) {
-            return SourceProvider.of(new RowsSource(new BidsFeed(rows)));
+            return SourceProvider.of(new RowsSource(new BidsFeed(rows, rowsPerMillisecond)));
         }
 
         @Override
@@ -120,10 +127,15 @@ public final class BidsFactory implements DynamicTableSourceFactory {
         private static final long serialVersionUID = 1L;
 
         private final long rows;
+
+        /** 0: rows have the times that they were made with. */
+        private final int rowsPerMillisecond;
+
         private transient BinaryRowData[] block;
 
-        BidsFeed(long rows) {
+        BidsFeed(long rows, int rowsPerMillisecond) {
             this.rows = rows;
+            this.rowsPerMillisecond = rowsPerMillisecond;
         }
 
         @Override
@@ -139,7 +151,11 @@ public final class BidsFactory implements DynamicTableSourceFactory {
 
         @Override
         public RowData rowAt(long position) {
-            return block[(int) (position % block.length)];
+            BinaryRowData row = block[(int) (position % block.length)];
+            if (rowsPerMillisecond > 0) {
+                row.setTimestamp(TIME, TimestampData.fromEpochMillis(FIRST_MILLIS + position / rowsPerMillisecond), TIME_PRECISION);
+            }
+            return row;
         }
     }
 }
