@@ -7,7 +7,8 @@ use streamfusion_expr::{HostFunction, host_calls};
 use streamfusion_operators::deduplicate::{StoredKind, is_stateful};
 use streamfusion_operators::{
     Calc, ChangelogNormalize, Deduplicate, DropUpdateBefore, Expand, GlobalGroupAgg, GroupAgg, Join, LocalGroupAgg,
-    MiniBatchAssigner, Operator, OverAggregate, WatermarkAssigner, group_window, rank, temporal_sort, unslicing,
+    MiniBatchAssigner, Operator, OverAggregate, WatermarkAssigner, WindowTableFunction, group_window, rank,
+    temporal_sort, unslicing,
 };
 use streamfusion_plan::node::{NodeKind, WindowSpec};
 use streamfusion_plan::spec::{SpecHost, SpecNode};
@@ -36,6 +37,9 @@ pub(crate) fn operator(
             let functions = functions(spec, numbers, hosts)?;
             let find = |pointer: &str| functions.get(pointer).cloned();
             Some(Box::new(WatermarkAssigner::try_new(assigner, &find).map_err(failed)?))
+        }
+        NodeKind::WindowTableFunction(function) => {
+            Some(Box::new(WindowTableFunction::try_new(function).map_err(failed)?))
         }
         NodeKind::Expand(expand) => Some(Box::new(Expand::try_new(expand).map_err(failed)?)),
         NodeKind::DropUpdateBefore => Some(Box::new(DropUpdateBefore::new())),

@@ -3,7 +3,8 @@
 use streamfusion_expr::clock::{self, Clock};
 use streamfusion_expr::host_calls;
 use streamfusion_operators::{
-    changelog_normalize, deduplicate, expand, group_agg, join, over, rank, temporal_sort, unslicing, watermark_assigner,
+    changelog_normalize, deduplicate, expand, group_agg, join, over, rank, temporal_sort, unslicing,
+    watermark_assigner, window_table_function,
 };
 use streamfusion_plan::node::{Distribution, Node, NodeKind, WindowSpec};
 use streamfusion_plan::reader::Config;
@@ -38,6 +39,11 @@ impl Capabilities for Engine {
             NodeKind::Exchange(Distribution::Hash(keys)) => {
                 carried(&node.output)?;
                 hashable(keys, &node.output)?;
+                Ok(NativeNode::default())
+            }
+            NodeKind::WindowTableFunction(spec) => {
+                window_table_function::supports(spec)?;
+                carried(&node.output)?;
                 Ok(NativeNode::default())
             }
             NodeKind::Expand(spec) => {

@@ -32,6 +32,7 @@ pub mod window;
 pub mod window_deduplicate;
 pub mod window_join;
 pub mod window_rank;
+pub mod window_table_function;
 
 pub use calc::Calc;
 pub use changelog_normalize::ChangelogNormalize;
@@ -48,6 +49,7 @@ pub use over::OverAggregate;
 pub use watermark_assigner::WatermarkAssigner;
 pub use window_deduplicate::WindowDeduplicate;
 pub use window_join::WindowJoin;
+pub use window_table_function::WindowTableFunction;
 
 use streamfusion_row::Batch;
 use streamfusion_state::KeyedState;

@@ -45,6 +45,7 @@ pub fn check_node(node: &Node, inputs: &[&LogicalType]) -> Result<(), Reason> {
         NodeKind::ChangelogNormalize(normalize) => rows::normalize(normalize, input, output),
         NodeKind::Deduplicate(deduplicate) => rows::deduplicate(deduplicate, input, output),
         NodeKind::Rank(rank) | NodeKind::SortLimit(rank) | NodeKind::Limit(rank) => rows::rank(rank, input, output),
+        NodeKind::WindowTableFunction(function) => window::table_function(function, input, output),
         NodeKind::WatermarkAssigner(assigner) => time::watermark_assigner(assigner, input, output),
         NodeKind::Join(join) => match inputs {
             [left, right] => join::join(join, left, right, output),

@@ -1,9 +1,10 @@
 //! Nodes that go by windows.
 
+use super::time::is_in_millis;
 use super::{aggregate, malformed, same_layout};
 use crate::node::{
     AggCall, GlobalWindowAggregate, GroupWindowAggregate, LocalWindowAggregate, WindowAggregate, WindowProperty,
-    Windowing, WindowingStrategy,
+    WindowTableFunction, Windowing, WindowingStrategy,
 };
 use crate::reason::Reason;
 use crate::types::{Field, LogicalType, TypeKind};
@@ -91,4 +92,21 @@ pub(super) fn results(
         return Err(malformed("a window property has another type than its output column"));
     }
     aggregate::results(calls, keys, results)
+}
+
+pub(super) fn table_function(
+    function: &WindowTableFunction,
+    input: &LogicalType,
+    output: &LogicalType,
+) -> Result<(), Reason> {
+    windowing(&function.windowing, input.fields())?;
+    if !is_in_millis(&function.windowing.time_attribute) {
+        return Err(malformed("the windows go by a time that is not in milliseconds"));
+    }
+    let added = output.fields().get(input.fields().len()..).unwrap_or_default();
+    let passed = input.fields().iter().zip(output.fields()).all(|(a, b)| same_layout(&a.ty, &b.ty));
+    match added {
+        [start, end, time] if passed && [start, end, time].iter().all(|field| is_in_millis(&field.ty)) => Ok(()),
+        _ => Err(malformed("the output of a window table function is not its input with a window")),
+    }
 }

@@ -16,6 +16,7 @@ mod timed_join;
 mod watermark;
 mod window;
 mod window_rows;
+mod window_table_function;
 
 pub use aggregate::{AggCall, GlobalGroupAggregate, GroupAggregate, IncrementalGroupAggregate, LocalGroupAggregate};
 pub use deduplicate::{ChangelogNormalize, Deduplicate, KeepRow};
@@ -32,6 +33,7 @@ pub use window::{
     WindowingStrategy,
 };
 pub use window_rows::{WindowDeduplicate, WindowJoin, WindowRank};
+pub use window_table_function::WindowTableFunction;
 
 use crate::reason::Reason;
 use crate::rex::Rex;
@@ -73,6 +75,8 @@ pub enum NodeKind {
     MiniBatchAssigner(MiniBatchAssigner),
     /// Makes watermarks of rows.
     WatermarkAssigner(WatermarkAssigner),
+    /// Each row with its windows.
+    WindowTableFunction(WindowTableFunction),
     /// GROUP BY without a window.
     GroupAggregate(GroupAggregate),
     /// First phase of a GROUP BY in two phases.

@@ -103,6 +103,8 @@ fn demand(graph: &Graph, decisions: &Decisions, live: &Live, reader: usize, inpu
         | NodeKind::Exchange(_)
         | NodeKind::MiniBatchAssigner(_)
         | NodeKind::WatermarkAssigner(_) => live[reader].clone(),
+        // the columns behind the input's are made here
+        NodeKind::WindowTableFunction(_) => live[reader].iter().take(input.fields().len()).cloned().collect(),
         NodeKind::Calc(_)
         | NodeKind::Expand(_)
         | NodeKind::GroupAggregate(_)
@@ -144,6 +146,7 @@ fn demand(graph: &Graph, decisions: &Decisions, live: &Live, reader: usize, inpu
             reads.whole([assigner.row_time]);
             reads.expression(&assigner.watermark, "/watermarkExpr");
         }
+        NodeKind::WindowTableFunction(function) => reads.whole(function.windowing.columns()),
         NodeKind::GroupAggregate(aggregate) => reads.aggregate(&aggregate.grouping, &aggregate.calls),
         NodeKind::LocalGroupAggregate(aggregate) => reads.aggregate(&aggregate.grouping, &aggregate.calls),
         NodeKind::WindowAggregate(aggregate) => {

@@ -20,6 +20,7 @@ mod timed_join;
 mod watermark;
 mod window_aggregate;
 mod window_rows;
+mod window_table_function;
 mod windowing;
 
 use serde_json::{Map, Value};
@@ -79,6 +80,7 @@ const TYPES: &[NodeType] = &[
     exchange::EXCHANGE,
     mini_batch::MINI_BATCH_ASSIGNER,
     watermark::WATERMARK_ASSIGNER,
+    window_table_function::WINDOW_TABLE_FUNCTION,
     aggregate::GROUP_AGGREGATE,
     aggregate::LOCAL_GROUP_AGGREGATE,
     aggregate::GLOBAL_GROUP_AGGREGATE,

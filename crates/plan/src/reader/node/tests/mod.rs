@@ -10,6 +10,7 @@ mod timed_join;
 mod watermark;
 mod window_aggregate;
 mod window_rows;
+mod window_table_function;
 
 use std::collections::BTreeSet;
 
