@@ -1,5 +1,6 @@
 //! Finds the kernel of a function on dates, times, timestamps and intervals.
 
+use datafusion_common::ScalarValue;
 use streamfusion_plan::Reason;
 use streamfusion_plan::rex::{Literal, Rex};
 use streamfusion_plan::types::{LogicalType, TypeKind};
@@ -21,9 +22,18 @@ pub fn lookup(name: &str, operands: &[Rex], ty: &LogicalType) -> Option<Result<K
         ("+", [left, right]) => plus_minus(Sign::Plus, &left.ty()?.kind, &right.ty()?.kind, &ty.kind),
         ("-", [left, right]) => plus_minus(Sign::Minus, &left.ty()?.kind, &right.ty()?.kind, &ty.kind),
         ("*", [left, right]) => interval_times(&left.ty()?.kind, &right.ty()?.kind),
+        ("PROCTIME", []) => proctime(&ty.kind),
         ("REINTERPRET" | "Reinterpret", [operand]) => reinterpret(&operand.ty()?.kind, &ty.kind),
         _ => None,
     }
+}
+
+/// A processing-time attribute is NULL until somebody asks the clock.
+///
+/// Follows: ExprCodeGenerator, Flink 2.2.
+fn proctime(result: &TypeKind) -> Option<Result<Kernel, Reason>> {
+    matches!(result, TypeKind::TimestampLtz { precision: 0..=3, .. })
+        .then(|| Ok(Kernel::infallible(|_, _| Ok(ScalarValue::TimestampMillisecond(None, None).into()))))
 }
 
 fn symbol_of(operand: &Rex) -> Option<&str> {
@@ -156,4 +166,24 @@ fn reinterpret(from: &TypeKind, to: &TypeKind) -> Option<Result<Kernel, Reason>>
         _ => return None,
     };
     Some(Ok(kernel))
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion_expr::ColumnarValue;
+    use streamfusion_plan::types::TimeAttribute;
+
+    use super::*;
+    use crate::error::ExprError;
+
+    #[test]
+    fn a_processing_time_attribute_is_null() -> Result<(), ExprError> {
+        let kind = TypeKind::TimestampLtz { precision: 3, attribute: TimeAttribute::Proctime };
+        let kernel = lookup("PROCTIME", &[], &LogicalType { kind, nullable: false });
+        let kernel = kernel
+            .and_then(Result::ok)
+            .ok_or_else(|| ExprError::Internal { expression: "PROCTIME".into(), message: "not native".into() })?;
+        assert!(matches!((kernel.run)(&[], 5)?, ColumnarValue::Scalar(ScalarValue::TimestampMillisecond(None, None))));
+        Ok(())
+    }
 }
