@@ -7,8 +7,8 @@ use streamfusion_expr::{HostFunction, host_calls};
 use streamfusion_operators::deduplicate::{StoredKind, is_stateful};
 use streamfusion_operators::{
     Calc, ChangelogNormalize, Deduplicate, DropUpdateBefore, Expand, GlobalGroupAgg, GroupAgg, Join, LocalGroupAgg,
-    MiniBatchAssigner, Operator, OverAggregate, WatermarkAssigner, WindowTableFunction, group_window, rank,
-    temporal_sort, unslicing,
+    MiniBatchAssigner, Operator, OverAggregate, WatermarkAssigner, WindowDeduplicate, WindowJoin, WindowTableFunction,
+    group_window, rank, temporal_sort, unslicing, window_rank,
 };
 use streamfusion_plan::node::{NodeKind, WindowSpec};
 use streamfusion_plan::spec::{SpecHost, SpecNode};
@@ -95,6 +95,19 @@ pub(crate) fn operator(
                 Some(temporal_sort::open(sort, input, context).map_err(failed)?)
             }
         },
+        NodeKind::WindowRank(rank) => {
+            let (input, context) = keyed(spec, context)?;
+            Some(window_rank::open(rank, input, context).map_err(failed)?)
+        }
+        NodeKind::WindowDeduplicate(deduplicate) => {
+            let (input, context) = keyed(spec, context)?;
+            Some(Box::new(WindowDeduplicate::try_new(deduplicate, input, context).map_err(failed)?))
+        }
+        NodeKind::WindowJoin(join) => {
+            let (left, context) = keyed(spec, context)?;
+            let right = spec.inputs.get(1).ok_or_else(|| unsupported("a join has one input"))?;
+            Some(Box::new(WindowJoin::try_new(join, left, right, context).map_err(failed)?))
+        }
         NodeKind::Union => None,
         NodeKind::Exchange(_) => return Err(unsupported("an exchange stands inside a stage")),
         NodeKind::Stock(reason) => return Err(EngineError::Unsupported(reason.clone())),

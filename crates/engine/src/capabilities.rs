@@ -4,7 +4,7 @@ use streamfusion_expr::clock::{self, Clock};
 use streamfusion_expr::host_calls;
 use streamfusion_operators::{
     changelog_normalize, deduplicate, expand, group_agg, join, over, rank, temporal_sort, unslicing,
-    watermark_assigner, window_table_function,
+    watermark_assigner, window_deduplicate, window_join, window_rank, window_table_function,
 };
 use streamfusion_plan::node::{Distribution, Node, NodeKind, WindowSpec};
 use streamfusion_plan::reader::Config;
@@ -115,12 +115,28 @@ impl Capabilities for Engine {
                 temporal_sort::supports(spec, input)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: temporal_sort::is_stateful(spec, input) })
             }
+            NodeKind::WindowRank(spec) => {
+                let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
+                hashable(&spec.partition, input)?;
+                window_rank::supports(spec, input)?;
+                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+            }
+            NodeKind::WindowDeduplicate(spec) => {
+                let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
+                hashable(&spec.partition, input)?;
+                window_deduplicate::supports(spec, input)?;
+                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+            }
+            NodeKind::WindowJoin(spec) => {
+                let [left, right] = inputs else { return Err(Reason::new("a join has not two inputs")) };
+                hashable(&spec.join.left_keys, left)?;
+                hashable(&spec.join.right_keys, right)?;
+                window_join::supports(spec, left, right)?;
+                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+            }
             NodeKind::IncrementalGroupAggregate(_)
             | NodeKind::IntervalJoin(_)
             | NodeKind::TemporalJoin(_)
-            | NodeKind::WindowRank(_)
-            | NodeKind::WindowDeduplicate(_)
-            | NodeKind::WindowJoin(_)
             | NodeKind::WindowAggregate(_)
             | NodeKind::LocalWindowAggregate(_)
             | NodeKind::GlobalWindowAggregate(_)

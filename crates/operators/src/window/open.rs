@@ -22,6 +22,8 @@ pub(crate) struct OpenWindows {
     progress: i64,
     /// By instant and end: the slots.
     slots: BTreeMap<(i64, i64), Vec<u32>>,
+    /// How many there are in it.
+    open: usize,
     /// Of the window that is being handed out.
     due: std::vec::IntoIter<u32>,
     /// Ends and their instants, by the low bits of a hash; empty where time is not shifted.
@@ -31,7 +33,7 @@ pub(crate) struct OpenWindows {
 impl OpenWindows {
     pub(crate) fn new(zone: WindowZone) -> Self {
         let known = if zone.is_utc() { Vec::new() } else { vec![(i64::MAX, zone.window_timer(i64::MAX)); KNOWN_ENDS] };
-        Self { zone, progress: i64::MIN, slots: BTreeMap::new(), due: Vec::new().into_iter(), known }
+        Self { zone, progress: i64::MIN, slots: BTreeMap::new(), open: 0, due: Vec::new().into_iter(), known }
     }
 
     /// How far event time has come.
@@ -80,6 +82,7 @@ impl OpenWindows {
     pub(crate) fn open(&mut self, end: i64, slot: u32) {
         let timer = self.timer(end);
         self.slots.entry((timer, end)).or_default().push(slot);
+        self.open += 1;
     }
 
     /// The next slot that is due, which is forgotten.
@@ -92,14 +95,15 @@ impl OpenWindows {
             if first.key().0 > self.progress {
                 return None;
             }
-            self.due = first.remove().into_iter();
+            let slots = first.remove();
+            self.open -= slots.len();
+            self.due = slots.into_iter();
         }
     }
 
-    /// Bytes taken.
+    /// Bytes taken, about.
     pub(crate) fn bytes(&self) -> usize {
-        let slots: usize = self.slots.values().map(Vec::capacity).sum();
-        (slots + self.due.len()) * size_of::<u32>()
+        (self.open + self.due.len()) * size_of::<u32>()
             + self.slots.len() * size_of::<((i64, i64), Vec<u32>)>()
             + self.known.capacity() * size_of::<(i64, i64)>()
     }

@@ -255,7 +255,8 @@ impl<'a> Job<'a> {
 
     /// Rows that were too late.
     pub(crate) fn late_rows(&self) -> u64 {
-        self.late_rows_before + self.subtasks.iter().filter_map(|subtask| subtask.late_rows()).sum::<u64>()
+        self.late_rows_before
+            + self.subtasks.iter().flat_map(|subtask| subtask.dropped_rows().counts()).flatten().sum::<u64>()
     }
 
     /// Whether there is no state left.

@@ -28,7 +28,7 @@ use crate::join::limits::Limits;
 use crate::window::WindowZone;
 use crate::window::input::WindowInput;
 use crate::window::open::OpenWindows;
-use crate::{OUTPUT_BATCH_BYTES, Operator, OperatorError};
+use crate::{DroppedRows, OUTPUT_BATCH_BYTES, Operator, OperatorError};
 
 /// Name of the table. Names never change.
 const TABLE: &str = "window_join";
@@ -179,8 +179,9 @@ impl Operator for WindowJoin {
         Ok(Some(watermark_ms))
     }
 
-    fn late_rows(&self) -> Option<u64> {
-        Some(self.left.late_rows() + self.right.late_rows())
+    fn dropped_rows(&self) -> DroppedRows {
+        let (left_late, right_late) = (Some(self.left.late_rows()), Some(self.right.late_rows()));
+        DroppedRows { left_late, right_late, ..DroppedRows::default() }
     }
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
