@@ -299,11 +299,23 @@ impl<V: Value + Copy> RowEntries<V> {
         if let Some(clearings) = self.clearings.get_mut(slot as usize) {
             *clearings = clearings.wrapping_add(1);
         }
-        loop {
-            match *self.heads.get(slot) {
-                NONE => return,
-                first => self.remove(first),
-            };
+        let mut next = *self.heads.get(slot);
+        if next == NONE {
+            return;
+        }
+        *self.heads.get_mut(slot) = NONE;
+        // none of them needs its place in the list any more
+        while next != NONE {
+            let position = next;
+            let Node { next: behind, hash, .. } = *self.nodes.get(position);
+            next = behind;
+            if self.identifier.finds() {
+                self.unindex(hash, position);
+            }
+            if let Some(writes) = &mut self.writes {
+                writes.forget(position);
+            }
+            self.release(position);
         }
     }
 
