@@ -20,6 +20,7 @@ pub mod group_window;
 pub mod join;
 mod keys;
 mod mark;
+mod millis;
 mod mini_batch_assigner;
 pub mod over;
 pub mod rank;

@@ -5,10 +5,12 @@
 //! | processing time | first | that there was one | the first row ([`KeepFirst`]) |
 //! | processing time | last | the last row | its changes ([`KeepLast`]); every row as +U, without state, if neither -U nor +I is asked for |
 //! | row time | first, last | the earliest or latest row | its changes ([`ByRowTime`]) |
+//! | row time | first, insert-only | the earliest row, until it is due | the first row ([`FirstByTime`]) |
 //!
-//! Follows: StreamExecDeduplicate, Flink 2.2. Differences: none in the changelog. The first row by row time that goes out
-//! once only (RowTimeDeduplicateKeepFirstRowFunction) needs timers and stays on Flink.
+//! Follows: StreamExecDeduplicate, Flink 2.2. Differences: none in the changelog, but for the order of keys that
+//! [`FirstByTime`] has.
 
+mod first_by_time;
 mod keep_first;
 mod keep_last;
 mod row_time;
@@ -22,6 +24,7 @@ use streamfusion_plan::types::{LogicalType, TimeDomain};
 use streamfusion_row::{Batch, RowKind};
 use streamfusion_state::{KeyedState, StateContext};
 
+use self::first_by_time::FirstByTime;
 use self::keep_first::KeepFirst;
 pub use self::keep_last::StoredKind;
 use self::keep_last::{KeepLast, Reads};
@@ -36,9 +39,6 @@ const TABLE: &str = "deduplicate";
 /// Whether [`Deduplicate`] does over rows of `input` exactly what Flink does.
 pub fn supports(spec: &node::Deduplicate, input: &LogicalType) -> Result<(), Reason> {
     if spec.time == TimeDomain::Rowtime {
-        if spec.output_insert_only {
-            return Err(Reason::new("keeping the first row by row time, insert-only, needs timers of event time"));
-        }
         if spec.rowtime_column(input).is_none() {
             return Err(Reason::new("its input has no row-time attribute"));
         }
@@ -73,6 +73,7 @@ enum Mode {
     KeepFirst(KeepFirst),
     KeepLast(KeepLast),
     ByRowTime(ByRowTime),
+    FirstByTime(FirstByTime),
 }
 
 impl Deduplicate {
@@ -99,6 +100,10 @@ impl Deduplicate {
             return Ok(Self::stateless());
         }
         let mode = match (spec.rowtime_column(input), spec.keep) {
+            (Some(column), KeepRow::First) if spec.output_insert_only => {
+                let keep = FirstByTime::try_new(spec, input, column, context)?;
+                return Ok(Self { frames: Frames::new(None), mode: Mode::FirstByTime(keep) });
+            }
             (Some(column), _) => Mode::ByRowTime(ByRowTime::try_new(spec, input, column, emission, context)?),
             (None, KeepRow::First) => Mode::KeepFirst(KeepFirst::try_new(spec, input, context)?),
             (None, KeepRow::Last) => {
@@ -125,6 +130,7 @@ impl Operator for Deduplicate {
                 let kinds = UInt8Array::from_value(RowKind::UpdateAfter as u8, batch.num_rows());
                 *passed = Some(batch.with_kinds(Some(kinds))?);
             }
+            Mode::FirstByTime(keep) => keep.push(&batch)?,
             _ => self.frames.push(batch),
         }
         Ok(())
@@ -136,12 +142,13 @@ impl Operator for Deduplicate {
             Mode::KeepFirst(keep) => self.frames.pull(keep),
             Mode::KeepLast(keep) => self.frames.pull(keep),
             Mode::ByRowTime(keep) => self.frames.pull(keep),
+            Mode::FirstByTime(keep) => keep.pull(),
         }
     }
 
     fn flush(&mut self, reason: FlushReason) -> Result<(), OperatorError> {
         match &mut self.mode {
-            Mode::Stateless(_) => Ok(()),
+            Mode::Stateless(_) | Mode::FirstByTime(_) => Ok(()),
             Mode::KeepFirst(keep) => self.frames.flush(reason, keep),
             Mode::KeepLast(keep) => self.frames.flush(reason, keep),
             Mode::ByRowTime(keep) => self.frames.flush(reason, keep),
@@ -154,8 +161,24 @@ impl Operator for Deduplicate {
             Mode::KeepFirst(keep) => Some(&mut keep.table),
             Mode::KeepLast(keep) => Some(&mut keep.state.table),
             Mode::ByRowTime(keep) => Some(&mut keep.state.table),
+            Mode::FirstByTime(keep) => Some(&mut keep.tables),
         }
     }
+
+    fn watermark(&mut self, watermark_ms: i64) -> Result<Option<i64>, OperatorError> {
+        if let Mode::FirstByTime(keep) = &mut self.mode {
+            keep.watermark(watermark_ms)?;
+        }
+        Ok(Some(watermark_ms))
+    }
+
+    fn late_rows(&self) -> Option<u64> {
+        match &self.mode {
+            Mode::FirstByTime(keep) => Some(keep.late_rows),
+            _ => None,
+        }
+    }
+
     fn bundle_metrics(&self) -> Option<&BundleMetrics> {
         self.frames.metrics()
     }
@@ -166,6 +189,7 @@ impl Operator for Deduplicate {
             Mode::KeepFirst(keep) => keep.bytes(),
             Mode::KeepLast(keep) => keep.bytes(),
             Mode::ByRowTime(keep) => keep.bytes(),
+            Mode::FirstByTime(keep) => keep.bytes(),
         };
         self.frames.bytes() + frame
     }

@@ -12,9 +12,8 @@
 
 use std::ops::Range;
 
-use arrow::array::{Array, AsArray};
+use arrow::array::Array;
 use arrow::buffer::ScalarBuffer;
-use arrow::datatypes::{DataType, TimeUnit, TimestampMillisecondType};
 use streamfusion_plan::node::{self, KeepRow};
 use streamfusion_plan::types::LogicalType;
 use streamfusion_row::Batch;
@@ -24,6 +23,7 @@ use super::TABLE;
 use crate::OperatorError;
 use crate::bundle::{Emitted, FrameFold};
 use crate::changelog::{Emission, Fold, Preimages, RowRef, Transition, Transitions};
+use crate::millis::millis;
 use crate::row_per_key::RowPerKey;
 
 #[derive(Debug)]
@@ -213,17 +213,7 @@ struct RowTimes(Vec<ScalarBuffer<i64>>);
 
 impl RowTimes {
     fn try_new(arrays: &[&dyn Array]) -> Result<Self, OperatorError> {
-        let times = arrays.iter().map(|array| {
-            let array = array.as_primitive_opt::<TimestampMillisecondType>().ok_or_else(|| {
-                let (found, expected) = (array.data_type(), DataType::Timestamp(TimeUnit::Millisecond, None));
-                OperatorError::Input(format!("a row time of type {found}, not {expected}"))
-            })?;
-            Ok(match array.nulls() {
-                None => array.values().clone(),
-                Some(_) => array.iter().map(Option::unwrap_or_default).collect(),
-            })
-        });
-        times.collect::<Result<_, _>>().map(Self)
+        arrays.iter().map(|array| millis(*array)).collect::<Result<_, _>>().map(Self)
     }
 
     /// That of a row of the frame.

@@ -186,13 +186,6 @@ fn rows_that_do_not_insert_are_refused() {
     }
 }
 
-#[test]
-fn what_needs_timers_is_refused() {
-    let row_time = spec(TimeDomain::Rowtime, KeepRow::First);
-    let timers = node::Deduplicate { output_insert_only: true, ..row_time };
-    assert!(supports(&timers, &input_type()).is_err_and(|reason| reason.to_string().contains("timers")));
-}
-
 fn modes() -> Vec<(TimeDomain, KeepRow)> {
     let times = [TimeDomain::Proctime, TimeDomain::Rowtime];
     times.into_iter().flat_map(|time| [(time, KeepRow::First), (time, KeepRow::Last)]).collect()

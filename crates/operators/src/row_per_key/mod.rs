@@ -63,7 +63,7 @@ pub(crate) struct Run<'a> {
 }
 
 /// The keys of rows of the type `input`, and the Arrow types of its columns.
-fn resolve(unique_keys: &[usize], input: &LogicalType) -> Result<(Keys, Vec<DataType>), Reason> {
+pub(crate) fn resolve(unique_keys: &[usize], input: &LogicalType) -> Result<(Keys, Vec<DataType>), Reason> {
     let types = input.fields().iter().map(|field| arrow_type(&field.ty)).collect::<Result<Vec<_>, _>>()?;
     let key_types: Option<(Vec<_>, Vec<_>)> =
         unique_keys.iter().map(|key| Some((input.fields().get(*key)?.ty.clone(), types.get(*key)?.clone()))).collect();

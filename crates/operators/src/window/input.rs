@@ -3,8 +3,8 @@
 //! The end of the window is a column of local time; of NULL Flink reads the zero that lies in its place in a BinaryRow. Rows whose window was
 //! due are dropped and counted; of the others each gets the number of its key and window.
 
-use arrow::array::{Array, AsArray, UInt32Array};
-use arrow::datatypes::{DataType, TimeUnit, TimestampMillisecondType};
+use arrow::array::UInt32Array;
+use arrow::datatypes::{DataType, TimeUnit};
 use streamfusion_plan::Reason;
 use streamfusion_plan::node::{Windowing, WindowingStrategy};
 use streamfusion_plan::types::LogicalType;
@@ -16,6 +16,7 @@ use super::open::OpenWindows;
 use crate::OperatorError;
 use crate::definition::describe;
 use crate::keys::Keys;
+use crate::millis::millis_of;
 
 /// One input of an operator over rows that come with their window.
 #[derive(Debug)]
@@ -79,7 +80,8 @@ impl WindowInput {
         if batch.kinds().is_some_and(|kinds| kinds.values().iter().any(|kind| *kind != RowKind::Insert as u8)) {
             return Err(OperatorError::UnexpectedRetraction);
         }
-        self.read_ends(&batch)?;
+        self.ends.clear();
+        self.ends.extend_from_slice(&millis_of(batch.columns(), self.end)?);
         let batch = self.drop_late(batch, windows)?;
         if batch.num_rows() == 0 {
             return Ok(None);
@@ -87,22 +89,6 @@ impl WindowInput {
         let columns = self.keys.columns(&batch)?;
         self.keys.load_in(&columns, &self.ends, table, touched)?;
         Ok(Some(batch))
-    }
-
-    fn read_ends(&mut self, batch: &Batch) -> Result<(), OperatorError> {
-        let column =
-            batch.columns().get(self.end).and_then(|column| column.as_primitive_opt::<TimestampMillisecondType>());
-        let column = column.ok_or_else(|| OperatorError::Input("the end of the window is missing".to_owned()))?;
-        self.ends.clear();
-        self.ends.extend_from_slice(column.values());
-        if let Some(nulls) = column.nulls().filter(|nulls| nulls.null_count() > 0) {
-            for (end, valid) in self.ends.iter_mut().zip(nulls) {
-                if !valid {
-                    *end = 0;
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Keeps the rows whose window is not due, and their ends.

@@ -10,14 +10,13 @@
 #[cfg(test)]
 mod tests;
 
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::TimestampMillisecondType;
 use streamfusion_plan::Reason;
 use streamfusion_plan::node::{self, KeepRow};
 use streamfusion_plan::types::LogicalType;
 use streamfusion_row::Batch;
 use streamfusion_state::{KeyedState, KeyedTable, RowLayout, RowsId, StateContext, Touched};
 
+use crate::millis::millis_of;
 use crate::window::WindowZone;
 use crate::window::input::WindowInput;
 use crate::window::open::OpenWindows;
@@ -91,16 +90,15 @@ impl WindowDeduplicate {
         });
         for slots in slots.chunks(OUTPUT_BATCH_ROWS) {
             let columns = self.table.rows(self.rows)?.gather_columns(slots, &[self.order])?;
-            let times = columns.first().map(row_times).transpose()?.unwrap_or_default();
-            slots.iter().zip(times).for_each(|(slot, time)| set_time(&mut self.times, *slot, time));
+            let times = millis_of(&columns, 0)?;
+            slots.iter().zip(times.iter()).for_each(|(slot, time)| set_time(&mut self.times, *slot, *time));
         }
         Ok(())
     }
 
     /// Finds the winners of the batch.
     fn fold(&mut self, batch: &Batch) -> Result<(), OperatorError> {
-        let column = batch.columns().get(self.order);
-        let times = row_times(column.ok_or_else(|| OperatorError::Input("the row time is missing".to_owned()))?)?;
+        let times = millis_of(batch.columns(), self.order)?;
         self.winners.clear();
         self.winners.resize(self.touched.slots.len(), None);
         let rows = self.table.rows(self.rows)?;
@@ -110,7 +108,7 @@ impl WindowDeduplicate {
                 set_time(&mut self.times, *slot, if self.keep == KeepRow::Last { i64::MIN } else { i64::MAX });
             }
         }
-        for (row, (group, time)) in (0_u32..).zip(self.touched.groups.iter().zip(&times)) {
+        for (row, (group, time)) in (0_u32..).zip(self.touched.groups.iter().zip(times.iter())) {
             let slot = self.touched.slots.get(*group as usize).copied().unwrap_or_default();
             let (Some(best), Some(winner)) = (self.times.get_mut(slot as usize), self.winners.get_mut(*group as usize))
             else {
@@ -149,18 +147,6 @@ fn set_time(times: &mut Vec<i64>, slot: u32, time: i64) {
         times.resize(place + 1, 0);
     }
     times[place] = time;
-}
-
-/// The row times of a column.
-fn row_times(column: &ArrayRef) -> Result<Vec<i64>, OperatorError> {
-    let column = column
-        .as_primitive_opt::<TimestampMillisecondType>()
-        .ok_or_else(|| OperatorError::Input(format!("a row time of type {}", column.data_type())))?;
-    let mut times = column.values().to_vec();
-    if let Some(nulls) = column.nulls().filter(|nulls| nulls.null_count() > 0) {
-        times.iter_mut().zip(nulls).filter(|(_, valid)| !valid).for_each(|(time, _)| *time = 0);
-    }
-    Ok(times)
 }
 
 impl Operator for WindowDeduplicate {
