@@ -166,12 +166,17 @@ impl BundleRows {
         Ok(self.batches.get(row.batch()).ok_or(GatherError::Batch { batch: row.batch(), batches })?)
     }
 
+    /// Whether any [`OUTPUT_BATCH_ROWS`] of its rows may be gathered into one output batch.
+    pub(crate) fn fits(&self) -> bool {
+        // a row is emitted twice at most: as +U and as -U
+        2 * self.value_bytes <= OUTPUT_BATCH_BYTES
+    }
+
     /// How many of these rows, from the first one, may be gathered into one output batch: at most [`OUTPUT_BATCH_ROWS`], and
     /// with at most [`OUTPUT_BATCH_BYTES`] of text and binary values unless it is a single row. A row may come twice.
     pub fn fitting(&self, rows: &[RowRef]) -> Result<usize, OperatorError> {
         let candidates = &rows[..rows.len().min(OUTPUT_BATCH_ROWS)];
-        // a row is emitted twice at most: as +U and as -U
-        if 2 * self.value_bytes <= OUTPUT_BATCH_BYTES {
+        if self.fits() {
             return Ok(candidates.len());
         }
         candidates.iter().try_for_each(|row| self.check(*row))?;

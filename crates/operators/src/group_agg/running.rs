@@ -62,6 +62,13 @@ impl Steps {
         self.rows.actions.resize(self.emitted, ACCUMULATE | EMIT);
     }
 
+    /// Accumulates a row for each of these groups, which were added, and hands out the values behind each.
+    pub(crate) fn accumulate_each(&mut self, groups: &[u32]) {
+        self.rows.touched.groups.extend_from_slice(groups);
+        self.rows.actions.resize(self.rows.len(), ACCUMULATE | EMIT);
+        self.emitted += groups.len();
+    }
+
     /// Accumulates the next row. With `emit` the values behind it are handed out.
     #[inline]
     pub(crate) fn accumulate(&mut self, group: u32, emit: Emit) {

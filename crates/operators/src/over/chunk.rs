@@ -39,6 +39,10 @@ pub(super) struct Numbering {
     /// Per slot: the list of rows that had it last, and its number there.
     stamps: Vec<(u32, u32)>,
     list: u32,
+    /// Of the rows of a time: the number of their key, where the rows of a key go, and the rows as they go there.
+    numbers: Vec<u32>,
+    places: Vec<usize>,
+    sorted: Vec<TimedRow>,
 }
 
 impl Numbering {
@@ -74,25 +78,49 @@ impl Numbering {
     /// Puts the rows of one key and one time side by side, keys in first-touch order. Rows are in order of time.
     pub(super) fn regroup(&mut self, rows: &mut [TimedRow]) {
         for run in rows.chunk_by_mut(|a, b| a.time == b.time) {
-            let Some(first) = run.first() else { continue };
-            let slot = first.slot;
-            if run.iter().all(|row| row.slot == slot) {
-                continue;
+            if run.len() > 1 {
+                self.regroup_time(run);
             }
-            self.begin();
-            let mut keys = 0;
-            let mut in_place = 0;
-            for row in run.iter() {
-                let number = self.number(row.slot, || keys);
-                keys = keys.max(number + 1);
-                in_place += usize::from(number + 1 == keys);
-            }
-            // they stand side by side already
-            if in_place == run.len() {
-                continue;
-            }
-            run.sort_by_key(|row| self.number(row.slot, || 0));
         }
+    }
+
+    /// The rows of one time: sorts them by the number of their key, counting.
+    fn regroup_time(&mut self, run: &mut [TimedRow]) {
+        self.begin();
+        self.numbers.clear();
+        self.places.clear();
+        let mut in_place = true;
+        for row in run.iter() {
+            // there are no more keys than slots, which are counted in 32 bits
+            let next = self.places.len() as u32;
+            let number = self.number(row.slot, || next);
+            if number == next {
+                self.places.push(0);
+            }
+            in_place &= number as usize + 1 == self.places.len();
+            if let Some(rows) = self.places.get_mut(number as usize) {
+                *rows += 1;
+            }
+            self.numbers.push(number);
+        }
+        if in_place {
+            return;
+        }
+        let mut end = 0;
+        for place in &mut self.places {
+            end += std::mem::replace(place, end);
+        }
+        self.sorted.clear();
+        self.sorted.extend_from_slice(run);
+        for (row, number) in run.iter().zip(&self.numbers) {
+            if let Some(place) = self.places.get_mut(*number as usize)
+                && let Some(sorted) = self.sorted.get_mut(*place)
+            {
+                *sorted = *row;
+                *place += 1;
+            }
+        }
+        run.copy_from_slice(&self.sorted);
     }
 
     /// Adds the keys of rows to `steps` and says which one each row has.
@@ -108,5 +136,8 @@ impl Numbering {
     /// Bytes taken.
     pub(super) fn bytes(&self) -> usize {
         self.stamps.capacity() * size_of::<(u32, u32)>()
+            + self.numbers.capacity() * size_of::<u32>()
+            + self.places.capacity() * size_of::<usize>()
+            + self.sorted.capacity() * size_of::<TimedRow>()
     }
 }

@@ -85,10 +85,7 @@ impl Evaluation {
         let Self { running, form, constants, values } = self;
         let mut results = match form {
             Form::EachRow => {
-                let steps = running.steps();
-                for group in chunk.groups {
-                    steps.accumulate(*group, Emit::Values);
-                }
+                running.steps().accumulate_each(chunk.groups);
                 running.run(table, &with_columns(batch, constants)?)?
             }
             Form::EachTime => {

@@ -86,6 +86,8 @@ pub struct OverAggregate {
     touched: Touched,
     groups: Vec<u32>,
     times: Vec<i64>,
+    /// Per key of a batch: up to which time its rows are late; per key of a chunk: the time of its last row.
+    of_keys: Vec<i64>,
     /// What is handed out, from a row on.
     output: Option<(Batch, usize)>,
 }
@@ -138,6 +140,7 @@ impl OverAggregate {
             touched: Touched::default(),
             groups: Vec::new(),
             times: Vec::new(),
+            of_keys: Vec::new(),
             output: None,
         })
     }
@@ -222,13 +225,15 @@ impl OverAggregate {
             return Ok(());
         }
         self.load(&batch)?;
-        self.times.clear();
+        self.of_keys.clear();
         match self.last_times {
-            None => self.times.resize(self.touched.slots.len(), self.reached),
+            // what is late was dropped
+            None if self.retention.is_none() => {}
+            None => self.of_keys.resize(self.touched.slots.len(), self.reached),
             Some(last_times) => {
                 let last_times = self.table.column(last_times)?;
                 let last = |slot: &u32| last_times.get(*slot).unwrap_or_default();
-                self.times.extend(self.touched.slots.iter().map(last));
+                self.of_keys.extend(self.touched.slots.iter().map(last));
             }
         }
         self.wait(&batch, &times)
@@ -237,36 +242,35 @@ impl OverAggregate {
     /// Rows that wait until their millisecond is over.
     fn push_by_millisecond(&mut self, batch: &Batch, now: i64) -> Result<(), OperatorError> {
         self.load(batch)?;
-        self.times.clear();
-        self.times.resize(self.touched.slots.len(), i64::MIN);
+        self.of_keys.clear();
         let times = ScalarBuffer::from(vec![now; batch.num_rows()]);
         self.wait(batch, &times)
     }
 
-    /// Lets the rows of a loaded batch wait that are later than what `times` has for their key; the others are dropped.
+    /// Lets the rows of a loaded batch wait that are later than what `of_keys` has for their key; the others are dropped.
     fn wait(&mut self, batch: &Batch, times: &[i64]) -> Result<(), OperatorError> {
         let Some(waiting) = &mut self.waiting else {
             return Err(OperatorError::Internal("a row waits where none does".to_owned()));
         };
         let number = waiting.add(batch)?;
-        let mut late = 0;
         let Touched { groups, slots } = &self.touched;
+        let of_keys = &self.of_keys;
+        let mut late = 0;
         let rows = (0_u32..).zip(times).zip(groups).filter_map(|((row, time), group)| {
-            let (slot, last) = (slots.get(*group as usize)?, self.times.get(*group as usize)?);
-            Some((row, *time, *slot, *last))
-        });
-        let in_time = rows.filter(|(_, time, _, last)| {
-            late += u64::from(time <= last);
-            time > last
+            let slot = *slots.get(*group as usize)?;
+            // nothing is late where there is no time
+            let in_time = of_keys.get(*group as usize).is_none_or(|last| time > last);
+            late += u64::from(!in_time);
+            in_time.then_some((row, *time, slot))
         });
         match (&mut self.cleanup, &self.retention) {
-            (None, None) => in_time.for_each(|(row, time, slot, _)| waiting.push(number, row, time, slot)),
-            (None, Some(_)) => in_time.for_each(|(row, time, slot, _)| {
+            (None, None) => rows.for_each(|(row, time, slot)| waiting.push(number, row, time, slot)),
+            (None, Some(_)) => rows.for_each(|(row, time, slot)| {
                 waiting.push(number, row, time, slot);
                 *at(&mut self.waiting_per_slot, slot) += 1;
             }),
             (Some(cleanup), _) => {
-                let rows = in_time.map(|(row, time, slot, _)| {
+                let rows = rows.map(|(row, time, slot)| {
                     waiting.push(number, row, time, slot);
                     (slot, time)
                 });
@@ -300,12 +304,16 @@ impl OverAggregate {
         self.output = Some((self.evaluation.evaluate(&mut self.table, &batch, &chunk)?, 0));
         let slots = self.evaluation.steps().slots();
         if let Some(last_times) = self.last_times {
-            let last_times = self.table.column(last_times)?;
+            // times ascend
+            self.of_keys.clear();
+            self.of_keys.resize(slots.len(), 0);
             for (group, time) in self.groups.iter().zip(&self.times) {
-                if let Some(slot) = slots.get(*group as usize) {
-                    last_times.set(*slot, Some(*time));
+                if let Some(last) = self.of_keys.get_mut(*group as usize) {
+                    *last = *time;
                 }
             }
+            let last_times = self.table.column(last_times)?;
+            slots.iter().zip(&self.of_keys).for_each(|(slot, time)| last_times.set(*slot, Some(*time)));
         }
         if let Some(retention) = &mut self.retention {
             retention.register(&mut self.table, slots, self.clock.now())?;
@@ -477,6 +485,6 @@ impl Operator for OverAggregate {
             + self.evaluation.bytes()
             + self.numbering.bytes()
             + numbers * size_of::<u32>()
-            + self.times.capacity() * size_of::<i64>()
+            + (self.times.capacity() + self.of_keys.capacity()) * size_of::<i64>()
     }
 }

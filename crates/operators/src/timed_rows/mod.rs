@@ -123,10 +123,11 @@ impl TimedRows {
     /// How many of the first rows that are due fit into one batch: about `most`, and all of the last one's time.
     pub(crate) fn fitting_times(&self, most: usize) -> Result<usize, OperatorError> {
         let first = self.due().iter().take(most);
-        let refs: Option<Vec<RowRef>> = first.clone().map(TimedRow::in_batch).collect();
-        let count = match refs {
-            Some(refs) => self.batches.fitting(&refs)?,
-            None => first.len(),
+        let count = if self.batches.fits() {
+            first.len()
+        } else {
+            let refs: Option<Vec<RowRef>> = first.clone().map(TimedRow::in_batch).collect();
+            refs.map_or(Ok(first.len()), |refs| self.batches.fitting(&refs))?
         };
         let Some(last) = count.checked_sub(1).and_then(|last| self.due().get(last)) else { return Ok(0) };
         let more = self.due().iter().skip(count).take_while(|row| row.time == last.time);
