@@ -39,7 +39,7 @@ enum Form {
     /// No row leaves, and rows of one time and key have one value.
     EachTime,
     /// Rows leave.
-    Bounded { frame: Box<Frame>, extent: Extent },
+    Bounded(Box<Frame>),
 }
 
 impl Evaluation {
@@ -56,7 +56,7 @@ impl Evaluation {
         let form = match (Extent::of(frame), frame) {
             (Some(extent), _) => {
                 let frame = Frame::try_new(extent, running.columns(), input, types, table)?;
-                Form::Bounded { frame: Box::new(frame), extent }
+                Form::Bounded(Box::new(frame))
             }
             (None, OverFrame::UnboundedRange) => Form::EachTime,
             (None, _) => Form::EachRow,
@@ -95,7 +95,7 @@ impl Evaluation {
                 }
                 running.run(table, &with_columns(batch, constants)?)?
             }
-            Form::Bounded { frame, .. } => {
+            Form::Bounded(frame) => {
                 frame.steps(table, chunk, running.steps())?;
                 let rows = frame.rows(table, batch)?;
                 let results = running.run(table, &with_columns(&rows, constants)?)?;
@@ -141,7 +141,7 @@ impl Evaluation {
     /// Bytes taken beside the table.
     pub(super) fn bytes(&self) -> usize {
         let frame = match &self.form {
-            Form::Bounded { frame, .. } => frame.bytes(),
+            Form::Bounded(frame) => frame.bytes(),
             Form::EachRow | Form::EachTime => 0,
         };
         self.running.bytes() + self.values.capacity() * size_of::<u32>() + frame
@@ -151,7 +151,11 @@ impl Evaluation {
 impl Form {
     /// Whether rows of one time and key have one value.
     fn shares_values(&self) -> bool {
-        matches!(self, Self::EachTime | Self::Bounded { extent: Extent::Range(_), .. })
+        match self {
+            Self::EachRow => false,
+            Self::EachTime => true,
+            Self::Bounded(frame) => frame.shares_values(),
+        }
     }
 }
 

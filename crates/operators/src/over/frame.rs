@@ -208,13 +208,18 @@ impl Frame {
         }
         let column = |column: &usize| batch.columns().get(*column).cloned();
         let columns: Vec<ArrayRef> = self.columns.iter().filter_map(column).collect();
-        pack(entries, &columns, stay, packed)?;
+        entries.pack(&columns, stay, packed)?;
         append(entries, of_table, packed, stay, chunk, slots)?;
         let counts = table.column(self.counts)?;
         for (group, slot) in groups.iter().zip(slots) {
             counts.set(*slot, group.count);
         }
         Ok(())
+    }
+
+    /// Whether rows of one time and key have one value.
+    pub(super) fn shares_values(&self) -> bool {
+        matches!(self.extent, Extent::Range(_))
     }
 
     /// Bytes taken beside the table.
@@ -230,15 +235,6 @@ impl Frame {
 
 fn row(number: u32) -> Option<u32> {
     (number != NONE).then_some(number)
-}
-
-fn pack(
-    entries: &RowEntries<i64>,
-    columns: &[ArrayRef],
-    rows: &[u32],
-    packed: &mut PackedRows,
-) -> Result<(), StateError> {
-    entries.pack(columns, rows, packed)
 }
 
 /// Appends the packed rows, which are these of the chunk.
