@@ -327,6 +327,22 @@ fn each_row_lives_from_its_own_last_write() -> Result<(), Failure> {
 }
 
 #[test]
+fn rows_that_were_cleared_with_their_key_can_be_told() -> Result<(), Failure> {
+    let clock = StateClock::fixed(0);
+    let mut table = with_rows(&Identity::None, &[A, B], &clock, 0)?;
+    let slot = table.slot(7)?;
+    let clearings =
+        |table: &mut Table| -> Result<u32, Failure> { Ok(table.table.row_entries(table.rows)?.0.clearings(slot)) };
+    let before = clearings(&mut table)?;
+    let first = table.table.row_entries(table.rows)?.0.first(slot).ok_or("no row")?;
+    table.table.row_entries(table.rows)?.0.remove(first);
+    assert_eq!(clearings(&mut table)?, before, "one row is not all of them");
+    table.table.remove(slot)?;
+    assert_ne!(clearings(&mut table)?, before);
+    Ok(())
+}
+
+#[test]
 fn bytes_follow_what_is_kept() -> Result<(), Failure> {
     let mut table = with_rows(&Identity::WholeRow, &[], &StateClock::fixed(0), 0)?;
     let text = "x".repeat(1000);
