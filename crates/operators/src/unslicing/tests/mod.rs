@@ -1,6 +1,5 @@
 //! Session windows against a model that follows Flink's classes row by row.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::cast_possible_truncation)]
+#![allow(clippy::unwrap_used)]
 
 mod aggregates;
-mod model;
 mod sessions;
