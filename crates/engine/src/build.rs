@@ -7,8 +7,8 @@ use streamfusion_expr::{HostFunction, host_calls};
 use streamfusion_operators::deduplicate::{StoredKind, is_stateful};
 use streamfusion_operators::{
     Calc, ChangelogNormalize, Deduplicate, DropUpdateBefore, Expand, GlobalGroupAgg, GroupAgg, Join, LocalGroupAgg,
-    MiniBatchAssigner, Operator, OverAggregate, WatermarkAssigner, WindowDeduplicate, WindowJoin, WindowTableFunction,
-    group_window, rank, temporal_sort, unslicing, window_rank,
+    MiniBatchAssigner, Operator, OverAggregate, TemporalJoin, WatermarkAssigner, WindowDeduplicate, WindowJoin,
+    WindowTableFunction, group_window, interval_join, rank, temporal_sort, unslicing, window_rank,
 };
 use streamfusion_plan::node::{NodeKind, WindowSpec};
 use streamfusion_plan::spec::{SpecHost, SpecNode};
@@ -70,6 +70,15 @@ pub(crate) fn operator(
             let (left, context) = keyed(spec, context)?;
             let right = spec.inputs.get(1).ok_or_else(|| unsupported("a join has one input"))?;
             Some(Box::new(Join::try_new(join, left, right, context).map_err(failed)?))
+        }
+        NodeKind::IntervalJoin(join) => {
+            let [left, right] = &spec.inputs[..] else { return Err(unsupported("a join has not two inputs")) };
+            Some(interval_join::open(join, left, right, context).map_err(failed)?)
+        }
+        NodeKind::TemporalJoin(join) => {
+            let (left, context) = keyed(spec, context)?;
+            let right = spec.inputs.get(1).ok_or_else(|| unsupported("a join has one input"))?;
+            Some(Box::new(TemporalJoin::try_new(join, left, right, context).map_err(failed)?))
         }
         NodeKind::Rank(rank) | NodeKind::SortLimit(rank) | NodeKind::Limit(rank) => {
             let (input, context) = keyed(spec, context)?;

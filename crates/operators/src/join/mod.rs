@@ -36,6 +36,7 @@ use self::condition::Condition;
 use self::limits::Limits;
 use self::output::Shape;
 use self::probe::{Arrived, Probe, SideOf};
+pub(crate) use self::records::is_accumulate;
 use self::records::{Degrees, Names, Records};
 use self::rules::{Rule, has_degrees};
 use crate::bundle::{BundleMetrics, FlushReason};
@@ -57,7 +58,8 @@ pub(crate) enum Input {
 }
 
 impl Input {
-    fn other(self) -> Self {
+    /// The other one.
+    pub(crate) fn other(self) -> Self {
         match self {
             Self::Left => Self::Right,
             Self::Right => Self::Left,

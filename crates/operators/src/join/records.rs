@@ -311,7 +311,7 @@ impl Written<'_> {
 }
 
 #[inline]
-pub(super) fn is_accumulate(kind: u8) -> bool {
+pub(crate) fn is_accumulate(kind: u8) -> bool {
     kind == RowKind::Insert as u8 || kind == RowKind::UpdateAfter as u8
 }
 

@@ -1,0 +1,200 @@
+//! The rows of one input, by join key and time: what the other input finds, until they are too old.
+//!
+//! Rows are entries of the table that both inputs share, each with its time and whether a pair with it went out. A key has at
+//! most one clean-up timer per input, and the key is in the table as long as it has one: rows never outlive their timer.
+//!
+//! Follows: TimeIntervalJoin (leftCache, rightCache, registerCleanUpTimer, calExpirationTime), Flink 2.2.
+
+use arrow::array::Array;
+use arrow::datatypes::DataType;
+use streamfusion_plan::types::LogicalType;
+use streamfusion_row::Batch;
+use streamfusion_state::codec::{Mapped, Nullable, Required};
+use streamfusion_state::{ColumnId, KeyedTable, RowEntries, Touched, Value};
+
+use crate::OperatorError;
+use crate::time_index::{TimeIndex, TimedRow};
+use crate::timed_input::{Columns, TimedInput, Writing};
+
+/// Names of what an input has in the table; they never change.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Names {
+    pub(super) rows: &'static str,
+    pub(super) timer: &'static str,
+}
+
+/// What is kept beside a row.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cached {
+    pub(super) time: i64,
+    /// Whether a pair with it went out; kept only where it would be padded else.
+    pub(super) emitted: bool,
+}
+
+impl Value for Cached {}
+
+/// How an input is joined.
+#[derive(Debug, Clone)]
+pub(super) struct Spec<'a> {
+    pub(super) columns: Columns<'a>,
+    /// Per key column whether NULL matches nothing.
+    pub(super) filter_nulls: &'a [bool],
+    /// How much later than a row of this input a row of the other one may be; may be negative.
+    pub(super) relative_ms: i64,
+    /// How much longer rows are kept than that.
+    pub(super) min_clean_up_interval_ms: i64,
+    /// Whether rows that match nothing go out beside NULLs.
+    pub(super) padded: bool,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Cache {
+    pub(super) input: TimedInput<Cached>,
+    pub(super) padded: bool,
+    pub(super) relative_ms: i64,
+    /// Up to which time rows of this input have expired, as far as anybody looked.
+    pub(super) expiration: i64,
+    pub(super) index: TimeIndex,
+    min_clean_up_interval_ms: i64,
+    /// Key columns in which a NULL matches nothing.
+    null_filtered: Vec<usize>,
+    timer: ColumnId<Option<i64>>,
+}
+
+impl Cache {
+    /// No rows, in a table without keys.
+    pub(super) fn try_new(
+        names: Names,
+        spec: &Spec<'_>,
+        input: &LogicalType,
+        table: &mut KeyedTable,
+    ) -> Result<Self, OperatorError> {
+        let codec =
+            (Required::<i64>::new("time", DataType::Int64), Required::<bool>::new("emitted", DataType::Boolean));
+        let codec = Mapped::new(
+            codec,
+            |cached: &Cached| (cached.time, cached.emitted),
+            |(time, emitted)| Ok(Cached { time, emitted }),
+        );
+        let nothing = Cached { time: 0, emitted: false };
+        let input = TimedInput::try_new(names.rows, spec.columns, input, codec, nothing, table)?;
+        let timer = table.add_column(names.timer, None, Nullable::<i64>::new("", DataType::Int64), None);
+        let filtered = spec.columns.keys.iter().zip(spec.filter_nulls).filter(|(_, filtered)| **filtered);
+        Ok(Self {
+            input,
+            padded: spec.padded,
+            relative_ms: spec.relative_ms,
+            expiration: 0,
+            index: TimeIndex::default(),
+            min_clean_up_interval_ms: spec.min_clean_up_interval_ms.max(0),
+            null_filtered: filtered.map(|(key, _)| *key).collect(),
+            timer,
+        })
+    }
+
+    /// Whether a NULL in the key of this row keeps it from matching anything.
+    pub(super) fn matches_nothing(&self, batch: &Batch, row: u32) -> bool {
+        let null = |column: &usize| batch.columns().get(*column).is_some_and(|column| column.is_null(row as usize));
+        self.null_filtered.iter().any(null)
+    }
+
+    /// Whether [`Cache::matches_nothing`] can be true in this batch.
+    pub(super) fn has_filtered_nulls(&self, batch: &Batch) -> bool {
+        let nulls = |column: &usize| batch.columns().get(*column).is_some_and(|column| column.null_count() > 0);
+        self.null_filtered.iter().any(nulls)
+    }
+
+    /// Up to which time rows have expired at `now`.
+    pub(super) fn expires(&self, now: i64) -> i64 {
+        if now == i64::MAX { i64::MAX } else { now.wrapping_sub(self.relative_ms).wrapping_sub(1) }
+    }
+
+    /// Whether a row of this time may still be asked for.
+    #[inline]
+    pub(super) fn keeps(&self, time: i64, now: i64) -> bool {
+        now < time.wrapping_add(self.relative_ms)
+    }
+
+    /// The rows of all keys.
+    pub(super) fn entries<'a>(&self, table: &'a mut KeyedTable) -> Result<&'a mut RowEntries<Cached>, OperatorError> {
+        self.input.entries(table)
+    }
+
+    /// When the rows of a slot are to be cleaned up.
+    pub(super) fn timer(&self, table: &mut KeyedTable, slot: u32) -> Result<Option<i64>, OperatorError> {
+        Ok(*table.column(self.timer)?.get(slot))
+    }
+
+    pub(super) fn clear_timer(&self, table: &mut KeyedTable, slot: u32) -> Result<(), OperatorError> {
+        table.column(self.timer)?.set(slot, None);
+        Ok(())
+    }
+
+    /// Sets the timer of a slot whose first row has this time; says when it is due.
+    pub(super) fn register(&self, table: &mut KeyedTable, slot: u32, time: i64) -> Result<i64, OperatorError> {
+        let due = time.wrapping_add(self.relative_ms).wrapping_add(self.min_clean_up_interval_ms).wrapping_add(1);
+        table.column(self.timer)?.set(slot, Some(due));
+        Ok(due)
+    }
+
+    /// Keeps the rows of a batch that may still be asked for, in their order. `emitted` says per row whether a pair with it went
+    /// out, and is empty where that is not kept; `timers` gets the timers that are set, with their slots.
+    pub(super) fn store(
+        &mut self,
+        table: &mut KeyedTable,
+        touched: &Touched,
+        batch: &Batch,
+        arrived: &Arrived<'_>,
+        timers: &mut Vec<(i64, u32)>,
+    ) -> Result<(), OperatorError> {
+        let Arrived { times, emitted, now } = arrived;
+        // rows are counted in 31 bits
+        let rows: Vec<u32> =
+            (0_u32..).zip(times.iter()).filter(|(_, t)| self.keeps(**t, *now)).map(|(row, _)| row).collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let slot_of = |row: u32| touched.groups.get(row as usize).and_then(|key| touched.slots.get(*key as usize));
+        let Writing { entries, slots, packed } = self.input.write(batch, &rows, table)?;
+        for (number, row) in rows.iter().enumerate() {
+            let Some(slot) = slot_of(*row).copied() else { continue };
+            let cached = Cached {
+                time: times.get(*row as usize).copied().unwrap_or_default(),
+                emitted: emitted.get(*row as usize).copied().unwrap_or_default(),
+            };
+            let position = entries.append(slots, slot, packed, number, cached)?;
+            self.index.insert(slot, TimedRow { time: cached.time, position });
+        }
+        for row in rows {
+            let Some(slot) = slot_of(row).copied() else { continue };
+            if self.timer(table, slot)?.is_none() {
+                let time = times.get(row as usize).copied().unwrap_or_default();
+                timers.push((self.register(table, slot, time)?, slot));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the rows of a slot that was restored into the index; says when they are to be cleaned up.
+    pub(super) fn restored(&mut self, table: &mut KeyedTable, slot: u32) -> Result<Option<i64>, OperatorError> {
+        let entries = self.input.entries(table)?;
+        for position in entries.walk(slot) {
+            self.index.insert(slot, TimedRow { time: entries.value(position).time, position });
+        }
+        self.timer(table, slot)
+    }
+
+    /// Bytes taken from one batch to the next, without the table.
+    pub(super) fn bytes(&self) -> usize {
+        self.input.bytes() + self.index.bytes()
+    }
+}
+
+/// What is known of the rows of a batch.
+#[derive(Debug)]
+pub(super) struct Arrived<'a> {
+    pub(super) times: &'a [i64],
+    pub(super) emitted: &'a [bool],
+    pub(super) now: i64,
+}

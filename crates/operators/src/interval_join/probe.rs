@@ -1,0 +1,431 @@
+//! One batch of one input on its way through the rows of the other.
+//!
+//! While rows of one input come in, those of the other only leave, and of those that they do leave Flink asks no more: so keys are
+//! looked up once per batch, and what a batch leaves of its own rows is written at its end. For each row that may still match
+//! something the rows of its key are gone through in order of time: what is near enough is a pair, what has expired goes, padded
+//! if it never matched. Rows of the other input are fetched chunk by chunk, and the condition is evaluated for all pairs of a chunk at once.
+//!
+//! Invariants: a chunk has at most [`Limits::chunk_rows`] rows of the other input, and output refers to it, so it is pulled before the
+//! next one is fetched; rows leave the index when the row that made them leave is done, and the table when they were
+//! fetched.
+//!
+//! Follows: TimeIntervalJoin.processElement1 and processElement2, Flink 2.2.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use arrow::buffer::{BooleanBuffer, ScalarBuffer};
+use streamfusion_row::{Batch, RowKind};
+use streamfusion_state::{KeyedTable, RowEntries, Touched};
+
+use super::cache::{Arrived, Cache, Cached};
+use crate::OperatorError;
+use crate::join::Input;
+use crate::join::condition::{Condition, Operand, Pairs};
+use crate::join::limits::{Limits, RowBytes};
+use crate::join::output::{NO_ROW, Output, Source};
+use crate::time_index::TimedRow;
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(super) struct Probe {
+    batch: Option<Batch>,
+    touched: Touched,
+    /// Per key of the batch whether a NULL keeps it from matching anything; empty if none does.
+    matches_nothing: Vec<bool>,
+    times: ScalarBuffer<i64>,
+    /// How large its rows are to the condition.
+    input_bytes: RowBytes,
+    /// Per row that is done: whether a pair with it went out. Only where its input is padded.
+    emitted: Vec<bool>,
+    /// The next row.
+    row: usize,
+    /// Where the next row goes on, if it is begun.
+    resume: Option<Step>,
+    /// Whether a pair with the row that is being emitted went out.
+    row_emitted: bool,
+    chunk: Chunk,
+}
+
+/// What rows of the batch come to.
+#[derive(Debug, Default)]
+struct Chunk {
+    events: Vec<Event>,
+    /// Rows of the other input.
+    positions: Vec<u32>,
+    bytes: usize,
+    pairs: Pairs,
+    /// Rows of the other input that leave.
+    gone: Vec<u32>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    /// A row and a row of the chunk are near each other.
+    Near { row: u32, place: u32 },
+    /// A row of the chunk has expired.
+    Expired { place: u32 },
+    /// A row has met all that it may match.
+    Done { row: u32 },
+}
+
+/// How far a row has come among the rows of its key.
+#[derive(Debug, Clone, Copy, Default)]
+struct Step {
+    number: usize,
+    /// Whether the rows of this time that are near it are joined, and only to be padded.
+    pads: bool,
+}
+
+/// The inputs as they are to a batch.
+pub(super) struct Sides<'a> {
+    /// Where the batch came in.
+    pub(super) side: Input,
+    pub(super) own: &'a mut Cache,
+    pub(super) other: &'a mut Cache,
+    pub(super) table: &'a mut KeyedTable,
+    pub(super) condition: Option<&'a Condition>,
+    pub(super) limits: &'a Limits,
+    pub(super) now: i64,
+}
+
+impl Probe {
+    /// Begins a batch; returns its rows as output has them.
+    pub(super) fn begin(&mut self, batch: Batch, sides: &mut Sides<'_>) -> Result<Source, OperatorError> {
+        let Sides { side, own, table, condition, limits, now, .. } = sides;
+        own.input.load(&batch, table, &mut self.touched)?;
+        self.matches_nothing.clear();
+        if own.has_filtered_nulls(&batch) {
+            for (row, key) in (0_u32..).zip(&self.touched.groups) {
+                if *key as usize == self.matches_nothing.len() {
+                    self.matches_nothing.push(own.matches_nothing(&batch, row));
+                }
+            }
+        }
+        self.times = own.input.times(&batch, *now)?;
+        let (columns, rows) = (batch.columns(), batch.num_rows());
+        self.input_bytes =
+            condition.map_or_else(RowBytes::default, |condition| condition.row_bytes(*side, columns, rows, limits));
+        self.emitted.clear();
+        (self.row, self.resume, self.row_emitted) = (0, None, false);
+        let source = Source::new(columns.to_vec(), rows, limits);
+        self.batch = Some(batch);
+        Ok(source)
+    }
+
+    /// Goes on with the batch: what comes of it is in `output`, with rows of the other input that are returned in `fetched`. When the batch
+    /// is done it is written, and `timers` has the timers that were set.
+    pub(super) fn advance(
+        &mut self,
+        sides: &mut Sides<'_>,
+        output: &mut Output,
+        fetched: &mut Source,
+        timers: &mut Vec<(i64, u32)>,
+    ) -> Result<(), OperatorError> {
+        let Some(batch) = self.batch.clone() else { return Ok(()) };
+        if self.row == self.times.len() {
+            self.finish(&batch, sides, timers)?;
+            *fetched = Source::default();
+            return Ok(());
+        }
+        self.chunk.clear();
+        self.fill(sides)?;
+        let Sides { side, own, other, table, condition, limits, now } = sides;
+        let columns = other.input.gather(table, &self.chunk.positions)?;
+        let passes = match condition {
+            Some(condition) if !self.chunk.pairs.input.is_empty() => {
+                let of_other = condition.row_bytes(side.other(), &columns, self.chunk.positions.len(), limits);
+                let input = Operand { columns: batch.columns(), row_bytes: &self.input_bytes };
+                let of_chunk = Operand { columns: &columns, row_bytes: &of_other };
+                Some(condition.passes(*side, input, of_chunk, &mut self.chunk.pairs, limits)?)
+            }
+            _ => None,
+        };
+        *fetched = Source::new(columns, self.chunk.positions.len(), limits);
+        let entries = other.entries(table)?;
+        let emit = Emit { own, other_is_padded: other.padded, times: &self.times, now: *now, passes: passes.as_ref() };
+        emit.run(&self.chunk, entries, &mut self.row_emitted, &mut self.emitted, output);
+        for position in &self.chunk.gone {
+            entries.remove(*position);
+        }
+        Ok(())
+    }
+
+    /// Lets rows meet what they may match, until the chunk is full.
+    fn fill(&mut self, sides: &mut Sides<'_>) -> Result<(), OperatorError> {
+        let Sides { own, other, table, condition, limits, now, .. } = sides;
+        let expires = other.expires(*now);
+        let meeting = Meeting {
+            entries: other.entries(table)?,
+            limits,
+            has_condition: condition.is_some(),
+            has_text: other.input.has_text,
+            pads: other.padded,
+        };
+        while let Some(time) = self.times.get(self.row).copied() {
+            // rows are counted in 31 bits
+            let row = self.row as u32;
+            let upper = time.wrapping_add(own.relative_ms);
+            let resumed = self.resume.take();
+            if resumed.is_some() || other.expiration < upper {
+                // whoever asks looks anew, for all keys
+                other.expiration = expires;
+                let key = self.touched.groups.get(self.row).map_or(0, |key| *key as usize);
+                let slot = self.touched.slots.get(key).copied().ok_or_else(no_key)?;
+                let rows = other.index.of(slot);
+                let gone = match rows.front() {
+                    Some(first) if first.time <= expires => rows.partition_point(|row| row.time <= expires),
+                    _ => 0,
+                };
+                let near = if self.matches_nothing.get(key).copied().unwrap_or_default() {
+                    0..0
+                } else {
+                    near(rows, time.wrapping_sub(other.relative_ms), upper)
+                };
+                if gone > 0 || !near.is_empty() {
+                    self.resume = meeting.meet(&mut self.chunk, row, rows, resumed.unwrap_or_default(), gone, near);
+                    if self.resume.is_some() {
+                        return Ok(());
+                    }
+                    self.chunk.gone.extend(other.index.drain(slot, gone).map(|row| row.position));
+                }
+            }
+            if own.padded {
+                self.chunk.events.push(Event::Done { row });
+            }
+            self.row += 1;
+            if meeting.is_full(&self.chunk) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what the batch leaves of its own rows.
+    fn finish(
+        &mut self,
+        batch: &Batch,
+        sides: &mut Sides<'_>,
+        timers: &mut Vec<(i64, u32)>,
+    ) -> Result<(), OperatorError> {
+        let Sides { own, other, table, now, .. } = sides;
+        let arrived = Arrived { times: &self.times, emitted: &self.emitted, now: *now };
+        own.store(table, &self.touched, batch, &arrived, timers)?;
+        table.commit(&self.touched.slots);
+        for slot in &self.touched.slots {
+            // a key without rows that are cleaned up was added in vain
+            if own.timer(table, *slot)?.is_none() && other.timer(table, *slot)?.is_none() {
+                table.remove(*slot)?;
+                own.index.forget(*slot);
+                other.index.forget(*slot);
+            }
+        }
+        self.batch = None;
+        self.times = ScalarBuffer::default();
+        self.input_bytes = RowBytes::default();
+        self.row = 0;
+        self.chunk.clear();
+        Ok(())
+    }
+
+    /// Whether a batch is under way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.batch.is_some()
+    }
+
+    /// Bytes of numbers. The batch is whoever's it was.
+    pub(super) fn bytes(&self) -> usize {
+        let Touched { groups, slots } = &self.touched;
+        let Chunk { events, positions, pairs, gone, .. } = &self.chunk;
+        let numbers = groups.capacity()
+            + slots.capacity()
+            + positions.capacity()
+            + pairs.input.capacity()
+            + pairs.other.capacity()
+            + gone.capacity();
+        numbers * size_of::<u32>()
+            + events.capacity() * size_of::<Event>()
+            + self.matches_nothing.capacity()
+            + self.emitted.capacity()
+            + self.input_bytes.memory()
+    }
+}
+
+fn no_key() -> OperatorError {
+    OperatorError::Internal("a row without a key".to_owned())
+}
+
+/// Which rows have a time from `lower` to `upper`.
+#[inline]
+fn near(rows: &VecDeque<TimedRow>, lower: i64, upper: i64) -> Range<usize> {
+    match (rows.front(), rows.back()) {
+        (Some(first), Some(last)) if first.time <= upper && last.time >= lower => {
+            let start = rows.partition_point(|row| row.time < lower);
+            start..rows.partition_point(|row| row.time <= upper).max(start)
+        }
+        _ => 0..0,
+    }
+}
+
+impl Chunk {
+    fn clear(&mut self) {
+        self.events.clear();
+        self.positions.clear();
+        self.bytes = 0;
+        self.pairs.input.clear();
+        self.pairs.other.clear();
+        self.gone.clear();
+    }
+}
+
+/// What rows are met with.
+struct Meeting<'a> {
+    /// The rows of the other input.
+    entries: &'a RowEntries<Cached>,
+    limits: &'a Limits,
+    has_condition: bool,
+    /// Whether rows of the other input are of different sizes ..
+    has_text: bool,
+    /// .. and go out padded when they have expired unmatched.
+    pads: bool,
+}
+
+impl Meeting<'_> {
+    #[inline]
+    fn is_full(&self, chunk: &Chunk) -> bool {
+        chunk.positions.len() >= self.limits.chunk_rows
+            || chunk.bytes >= self.limits.bytes
+            || self.has_condition && chunk.pairs.input.len() >= self.limits.pairs
+    }
+
+    /// Row `row` meets `rows` from a step on: the first `gone` have expired, those in `near` are near it. Returns where to go on if the
+    /// chunk is full before the end.
+    #[inline]
+    fn meet(
+        &self,
+        chunk: &mut Chunk,
+        row: u32,
+        rows: &VecDeque<TimedRow>,
+        from: Step,
+        gone: usize,
+        near: Range<usize>,
+    ) -> Option<Step> {
+        let expired = if self.pads { gone } else { 0 };
+        let Step { mut number, mut pads } = from;
+        while number < expired {
+            let time = rows.get(number)?.time;
+            let is_near = near.contains(&number);
+            if is_near && !pads {
+                // rows of one time are all joined before one of them is padded
+                let end = rows.partition_point(|row| row.time <= time);
+                while number < end {
+                    if self.is_full(chunk) {
+                        return Some(Step { number, pads });
+                    }
+                    self.join(chunk, row, rows.get(number)?.position);
+                    number += 1;
+                }
+                (number, pads) = (rows.partition_point(|row| row.time < time), true);
+                continue;
+            }
+            let position = rows.get(number)?.position;
+            if !self.entries.value(position).emitted {
+                if self.is_full(chunk) {
+                    return Some(Step { number, pads });
+                }
+                let place = self.fetch(chunk, position);
+                chunk.events.push(Event::Expired { place });
+            }
+            number += 1;
+            pads = pads && rows.get(number).is_some_and(|row| row.time == time);
+        }
+        number = number.max(near.start);
+        while number < near.end {
+            if self.is_full(chunk) {
+                return Some(Step { number, pads });
+            }
+            self.join(chunk, row, rows.get(number)?.position);
+            number += 1;
+        }
+        None
+    }
+
+    /// Adds a row of the other input to the chunk; returns its place.
+    #[inline]
+    fn fetch(&self, chunk: &mut Chunk, position: u32) -> u32 {
+        // counted in 31 bits
+        let place = chunk.positions.len() as u32;
+        chunk.positions.push(position);
+        if self.has_text {
+            chunk.bytes += self.entries.row(position).len();
+        }
+        place
+    }
+
+    #[inline]
+    fn join(&self, chunk: &mut Chunk, row: u32, position: u32) {
+        let place = self.fetch(chunk, position);
+        chunk.events.push(Event::Near { row, place });
+        if self.has_condition {
+            chunk.pairs.input.push(row);
+            chunk.pairs.other.push(place);
+        }
+    }
+}
+
+/// Sends out what a chunk comes to.
+struct Emit<'a> {
+    own: &'a Cache,
+    other_is_padded: bool,
+    times: &'a [i64],
+    now: i64,
+    /// Per pair whether the condition is TRUE.
+    passes: Option<&'a BooleanBuffer>,
+}
+
+impl Emit<'_> {
+    /// `row_emitted` is whether a pair with the row under way went out; `emitted` gets that of rows that are done.
+    fn run(
+        &self,
+        chunk: &Chunk,
+        entries: &mut RowEntries<Cached>,
+        row_emitted: &mut bool,
+        emitted: &mut Vec<bool>,
+        output: &mut Output,
+    ) {
+        let position = |place: u32| chunk.positions.get(place as usize).copied();
+        let mut pair = 0;
+        for event in &chunk.events {
+            match *event {
+                Event::Near { row, place } => {
+                    let passes = self.passes.is_none_or(|passes| passes.value(pair));
+                    pair += 1;
+                    if !passes {
+                        continue;
+                    }
+                    output.push(RowKind::Insert, row, place);
+                    *row_emitted = true;
+                    if self.other_is_padded
+                        && let Some(position) = position(place)
+                        && !entries.value(position).emitted
+                    {
+                        entries.value_mut(position).emitted = true;
+                    }
+                }
+                Event::Expired { place } => {
+                    if position(place).is_some_and(|position| !entries.value(position).emitted) {
+                        output.push(RowKind::Insert, NO_ROW, place);
+                    }
+                }
+                Event::Done { row } => {
+                    let was_emitted = std::mem::take(row_emitted);
+                    emitted.push(was_emitted);
+                    let keeps = self.times.get(row as usize).is_some_and(|time| self.own.keeps(*time, self.now));
+                    if !keeps && !was_emitted {
+                        output.push(RowKind::Insert, row, NO_ROW);
+                    }
+                }
+            }
+        }
+    }
+}

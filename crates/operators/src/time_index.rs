@@ -1,0 +1,109 @@
+//! Which rows of a key lie when: finds those near a moment without walking the others.
+//!
+//! Rows themselves are entries of a table, by position; the index is made of them and not part of snapshots. What lies under a
+//! slot is sorted by time, rows of one time in the order in which they came. Time mostly ascends, so that a row mostly goes to
+//! the end, and what expires leaves in front.
+
+use std::collections::VecDeque;
+
+/// A row of a table with its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TimedRow {
+    pub(crate) time: i64,
+    pub(crate) position: u32,
+}
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(crate) struct TimeIndex {
+    slots: Vec<VecDeque<TimedRow>>,
+    /// What slots have that were never used.
+    empty: VecDeque<TimedRow>,
+    /// Rows that there is room for.
+    room: usize,
+}
+
+impl TimeIndex {
+    /// The rows of a slot, by time.
+    #[inline]
+    pub(crate) fn of(&self, slot: u32) -> &VecDeque<TimedRow> {
+        self.slots.get(slot as usize).unwrap_or(&self.empty)
+    }
+
+    /// The position of a row of exactly this time.
+    pub(crate) fn find(&self, slot: u32, time: i64) -> Option<u32> {
+        let rows = self.of(slot);
+        if rows.back().is_none_or(|last| last.time < time) {
+            return None;
+        }
+        let row = rows.get(rows.partition_point(|row| row.time < time))?;
+        (row.time == time).then_some(row.position)
+    }
+
+    /// Adds a row behind those of the same time.
+    #[inline]
+    pub(crate) fn insert(&mut self, slot: u32, row: TimedRow) {
+        if slot as usize >= self.slots.len() {
+            self.slots.resize_with(slot as usize + 1, VecDeque::new);
+        }
+        let Some(rows) = self.slots.get_mut(slot as usize) else { return };
+        let before = rows.capacity();
+        if rows.back().is_none_or(|last| last.time <= row.time) {
+            rows.push_back(row);
+        } else {
+            rows.insert(rows.partition_point(|other| other.time <= row.time), row);
+        }
+        self.room += rows.capacity() - before;
+    }
+
+    /// Takes out the first `count` rows of a slot.
+    pub(crate) fn drain(&mut self, slot: u32, count: usize) -> impl Iterator<Item = TimedRow> {
+        self.slots.get_mut(slot as usize).into_iter().flat_map(move |rows| rows.drain(..count.min(rows.len())))
+    }
+
+    /// Forgets a slot, whose key is gone.
+    pub(crate) fn forget(&mut self, slot: u32) {
+        if let Some(rows) = self.slots.get_mut(slot as usize) {
+            self.room -= std::mem::take(rows).capacity();
+        }
+    }
+
+    /// Bytes taken.
+    pub(crate) fn bytes(&self) -> usize {
+        self.room * size_of::<TimedRow>() + self.slots.capacity() * size_of::<VecDeque<TimedRow>>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn index(rows: &[(u32, i64)]) -> TimeIndex {
+        let mut index = TimeIndex::default();
+        rows.iter().zip(0..).for_each(|((slot, time), position)| {
+            index.insert(*slot, TimedRow { time: *time, position });
+        });
+        index
+    }
+
+    fn positions(index: &TimeIndex, slot: u32) -> Vec<u32> {
+        index.of(slot).iter().map(|row| row.position).collect()
+    }
+
+    #[test]
+    fn rows_are_sorted_by_time_and_then_by_arrival() {
+        let index = index(&[(3, 5), (3, 2), (0, 9), (3, 5), (3, 2), (3, 7)]);
+        assert_eq!(positions(&index, 3), [1, 4, 0, 3, 5]);
+        assert_eq!((positions(&index, 0), positions(&index, 9)), (vec![2], vec![]));
+    }
+
+    #[test]
+    fn what_is_taken_out_is_gone_and_a_forgotten_slot_takes_nothing() {
+        let mut index = index(&[(0, 3), (0, 1), (0, 2)]);
+        assert_eq!(index.drain(0, 2).map(|row| row.time).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(positions(&index, 0), [0]);
+        assert_eq!(index.drain(7, 2).count(), 0);
+        index.forget(0);
+        assert_eq!((positions(&index, 0), index.room), (vec![], 0));
+    }
+}
