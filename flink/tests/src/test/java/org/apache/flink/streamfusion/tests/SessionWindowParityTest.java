@@ -3,8 +3,12 @@ package org.apache.flink.streamfusion.tests;
 import org.apache.flink.types.Row;
 
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
+import java.time.Duration;
 import java.time.LocalDateTime;
+import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
@@ -14,6 +18,7 @@ import java.util.Random;
 class SessionWindowParityTest {
     private static final String COLUMNS = "k STRING, v BIGINT, d DOUBLE, n DECIMAL(10, 2), b BOOLEAN, %s";
     private static final String LOCAL_TIME = "ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL %s";
+    private static final String INSTANT = "ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS ts - INTERVAL %s";
     private static final String SINK =
             "k STRING, %s, w_start TIMESTAMP(3), w_end TIMESTAMP(3), PRIMARY KEY (k) NOT ENFORCED";
     private static final LocalDateTime EPOCH = LocalDateTime.of(1970, 1, 1, 0, 0);
@@ -72,6 +77,44 @@ class SessionWindowParityTest {
                 .run();
     }
 
+    /** Windows are those of the partition; what is grouped by besides makes groups inside of them. */
+    @Test
+    void groupsInsideOfSessions() throws Exception {
+        Parity.of("SELECT k, b, COUNT(*), SUM(v), window_start, window_end FROM " + sessions("PARTITION BY k,", 4)
+                        + " GROUP BY k, b, window_start, window_end")
+                .input("t", columns(LOCAL_TIME, "'5' SECOND"), rows(NEW_YEAR, false))
+                .expectStock("WindowTableFunction", "")
+                .expectStock("Exchange", "stays on Flink")
+                .finalTable()
+                .run();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"UTC", "Asia/Kolkata", "America/Los_Angeles", "Pacific/Apia"})
+    void instantsInTheTimeOfAZone(String zone) throws Exception {
+        for (LocalDateTime start : changes(zone)) {
+            List<Row> rows = rows(start, false);
+            rows.replaceAll(row -> {
+                LocalDateTime time = row.getFieldAs(5);
+                // from an hour before to an hour behind the change
+                long seconds = Duration.between(start, time).toSeconds() * 60 - 3600;
+                return withTime(row, start.toInstant(ZoneOffset.UTC).plusSeconds(seconds));
+            });
+            Parity.of("INSERT INTO windows SELECT k, COUNT(*), window_start, window_end FROM "
+                            + sessions("PARTITION BY k,", 240) + " GROUP BY k, window_start, window_end")
+                    .input("t", columns(INSTANT, "'2' MINUTE"), rows)
+                    .sink("windows", SINK.formatted("c BIGINT"))
+                    .set("table.local-time-zone", zone)
+                    .perKey()
+                    .run();
+        }
+    }
+
+    @Test
+    void inParallel() throws Exception {
+        perKey("'1' HOUR", "c BIGINT, s BIGINT", "COUNT(*), SUM(v)").parallelism(2).run();
+    }
+
     private static Parity perKey(String delay, String results, String calls) {
         return Parity.of("INSERT INTO windows SELECT k, " + calls + ", window_start, window_end FROM "
                         + sessions("PARTITION BY k,", 4) + " GROUP BY k, window_start, window_end")
@@ -87,6 +130,22 @@ class SessionWindowParityTest {
 
     private static String columns(String time, String delay) {
         return COLUMNS.formatted(time.formatted(delay));
+    }
+
+    /** Instants, as if they were UTC, at which the zone changes its offset; any if it never does. */
+    private static List<LocalDateTime> changes(String zone) {
+        return switch (zone) {
+            case "America/Los_Angeles" -> List.of(
+                    LocalDateTime.of(2024, 3, 10, 10, 0), LocalDateTime.of(2024, 11, 3, 9, 0));
+            case "Pacific/Apia" -> List.of(LocalDateTime.of(2011, 12, 30, 10, 0));
+            default -> List.of(NEW_YEAR);
+        };
+    }
+
+    private static Row withTime(Row row, Object time) {
+        Row copy = Row.copy(row);
+        copy.setField(5, time);
+        return copy;
     }
 
     /** Those with gaps that are long enough for sessions of all rows. */
