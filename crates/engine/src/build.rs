@@ -6,9 +6,10 @@ use std::sync::Arc;
 use streamfusion_expr::{HostFunction, host_calls};
 use streamfusion_operators::deduplicate::{StoredKind, is_stateful};
 use streamfusion_operators::{
-    Calc, ChangelogNormalize, Deduplicate, DropUpdateBefore, Expand, GlobalGroupAgg, GroupAgg, Join, LocalGroupAgg,
-    MiniBatchAssigner, Operator, OverAggregate, TemporalJoin, WatermarkAssigner, WindowDeduplicate, WindowJoin,
-    WindowTableFunction, group_window, interval_join, rank, temporal_sort, unslicing, window_rank,
+    Calc, ChangelogNormalize, Deduplicate, DropUpdateBefore, Expand, GlobalGroupAgg, GroupAgg, IncrementalGroupAgg,
+    Join, LocalGroupAgg, MiniBatchAssigner, Operator, OverAggregate, TemporalJoin, WatermarkAssigner,
+    WindowDeduplicate, WindowJoin, WindowTableFunction, group_window, interval_join, rank, temporal_sort, unslicing,
+    window_rank,
 };
 use streamfusion_plan::node::{NodeKind, WindowSpec};
 use streamfusion_plan::spec::{SpecHost, SpecNode};
@@ -55,6 +56,11 @@ pub(crate) fn operator(
         NodeKind::GlobalGroupAggregate(aggregate) => {
             let (input, context) = keyed(spec, context)?;
             Some(Box::new(GlobalGroupAgg::try_new(aggregate, input, context).map_err(failed)?))
+        }
+        NodeKind::IncrementalGroupAggregate(aggregate) => {
+            let (input, context) = keyed(spec, context)?;
+            let output = &spec.node.output;
+            Some(Box::new(IncrementalGroupAgg::try_new(aggregate, input, output, context).map_err(failed)?))
         }
         NodeKind::ChangelogNormalize(normalize) => {
             let (input, context) = keyed(spec, context)?;

@@ -71,6 +71,12 @@ impl Capabilities for Engine {
                 carried(&node.output)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
             }
+            NodeKind::IncrementalGroupAggregate(spec) => {
+                let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
+                hashable(&spec.partial_grouping, input)?;
+                group_agg::supports_incremental(spec, input, &node.output)?;
+                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+            }
             NodeKind::ChangelogNormalize(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.unique_keys, input)?;
@@ -134,8 +140,7 @@ impl Capabilities for Engine {
                 window_join::supports(spec, left, right)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
             }
-            NodeKind::IncrementalGroupAggregate(_)
-            | NodeKind::IntervalJoin(_)
+            NodeKind::IntervalJoin(_)
             | NodeKind::TemporalJoin(_)
             | NodeKind::WindowAggregate(_)
             | NodeKind::LocalWindowAggregate(_)

@@ -48,7 +48,7 @@ pub use drop_update_before::DropUpdateBefore;
 pub use dropped::DroppedRows;
 pub use error::OperatorError;
 pub use expand::Expand;
-pub use group_agg::{GlobalGroupAgg, GroupAgg, LocalGroupAgg};
+pub use group_agg::{GlobalGroupAgg, GroupAgg, IncrementalGroupAgg, LocalGroupAgg};
 pub use join::Join;
 pub use mark::{Mark, WatermarkStatus};
 pub use mini_batch_assigner::MiniBatchAssigner;

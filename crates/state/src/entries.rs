@@ -134,6 +134,12 @@ impl<E: Value> EntryTable<E> {
         std::iter::successors(self.head(slot), next)
     }
 
+    /// Whether a slot has entries, expired ones included.
+    #[inline]
+    pub fn has_entries(&self, slot: u32) -> bool {
+        self.head(slot).is_some()
+    }
+
     /// Removes the entry at `position`.
     pub fn remove(&mut self, position: u32) -> E {
         let empty = self.nodes.empty().clone();

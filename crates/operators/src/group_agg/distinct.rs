@@ -19,6 +19,7 @@ use streamfusion_state::{Entries, EntriesId, KeyedTable, MapCodec, MapHash, MapT
 use super::native::{Input, Native};
 use super::rows::{ACCUMULATE, EMPTY, FIRST, RETRACT, Rows};
 use super::slots::{MergedRows, Parts, merge_counted, merge_seen, union_counted, union_seen};
+use super::support::Call;
 use super::value::BytesInput;
 use super::versions::Bytes;
 use crate::OperatorError;
@@ -130,6 +131,36 @@ pub(super) struct Shared {
     pub(super) calls: usize,
 }
 
+/// Calls that share a distinct table.
+#[derive(Debug)]
+pub(super) struct Share {
+    /// The argument column.
+    pub(super) column: usize,
+    /// The positions of the calls.
+    pub(super) calls: Vec<usize>,
+    pub(super) shared: Shared,
+}
+
+/// Which of some calls share distinct tables: those with DISTINCT over the same argument, in order.
+pub(super) fn share<'a>(calls: impl IntoIterator<Item = &'a Call>) -> Vec<Share> {
+    let mut shares: Vec<Share> = Vec::new();
+    for (position, call) in calls.into_iter().enumerate().filter(|(_, call)| call.distinct) {
+        let Some(argument) = &call.argument else { continue };
+        let words = format!("call{position} {}", call.definition());
+        let known = |share: &&mut Share| share.column == argument.column && share.calls.len() < CALLS_PER_TABLE;
+        if let Some(Share { calls, shared, .. }) = shares.iter_mut().find(known) {
+            calls.push(position);
+            shared.calls += 1;
+            shared.definition = format!("{}, {words}", shared.definition);
+            continue;
+        }
+        let name = format!("distinct{}", shares.len());
+        let shared = Shared { name, definition: words, ty: argument.arrow.clone(), calls: 1 };
+        shares.push(Share { column: argument.column, calls: vec![position], shared });
+    }
+    shares
+}
+
 /// The distinct table of one argument, whatever its type.
 pub(super) trait Distinct: Debug + Send {
     /// Decides for each call what each row does: `actions` has one element per call, overwritten with the rows' actions
@@ -163,6 +194,11 @@ pub(super) struct Seen<K> {
 impl<K: DistinctKey> Seen<K> {
     /// Registers the table.
     pub(super) fn boxed(shared: &Shared, table: &mut KeyedTable) -> Box<dyn Distinct> {
+        Box::new(Self::register(shared, table))
+    }
+
+    /// Registers the table.
+    pub(super) fn register(shared: &Shared, table: &mut KeyedTable) -> Self {
         let calls = u32::try_from(shared.calls).unwrap_or(u32::MAX);
         let seen = Mapped::new(
             Required::new("seen", DataType::UInt64),
@@ -176,7 +212,7 @@ impl<K: DistinctKey> Seen<K> {
         let codec = MapCodec { key: Required::<K>::new("value", shared.ty.clone()), value: seen };
         let entries = MapTable::new(table.key_groups(), (K::nothing(), 0), 0);
         let seen = table.add_entries(&shared.name, Some(shared.definition.clone()), codec, entries);
-        Box::new(Self { seen, ty: shared.ty.clone(), calls: shared.calls })
+        Self { seen, ty: shared.ty.clone(), calls: shared.calls }
     }
 }
 
@@ -365,12 +401,17 @@ pub(super) struct Counted<K, C> {
 impl<K: DistinctKey, C: Counts> Counted<K, C> {
     /// Registers the table.
     pub(super) fn boxed(shared: &Shared, table: &mut KeyedTable) -> Box<dyn Distinct> {
+        Box::new(Self::register(shared, table))
+    }
+
+    /// Registers the table.
+    pub(super) fn register(shared: &Shared, table: &mut KeyedTable) -> Self {
         let key = Required::<K>::new("value", shared.ty.clone());
         let codec = MapCodec { key, value: CountColumns { calls: shared.calls } };
         let nothing = (K::nothing(), C::nothing());
         let entries = MapTable::new(table.key_groups(), nothing, C::zero(shared.calls));
         let counts = table.add_entries(&shared.name, Some(shared.definition.clone()), codec, entries);
-        Box::new(Self { counts, ty: shared.ty.clone(), calls: shared.calls })
+        Self { counts, ty: shared.ty.clone(), calls: shared.calls }
     }
 }
 

@@ -86,8 +86,128 @@ pub(super) struct RetractExtremum<V> {
 /// The current value, and how many values have a positive count.
 #[derive(Debug, Clone)]
 pub(super) struct Current<V> {
-    value: Option<V>,
-    positive: i64,
+    pub(super) value: Option<V>,
+    pub(super) positive: i64,
+}
+
+/// How often the values of one group are there.
+pub(super) trait ValueCounts<V: Value> {
+    /// Adds `change` to the count of a value and returns it; a count of 0 is not kept.
+    fn add(&mut self, value: <V::Input as Input>::Item<'_>, change: i64) -> Result<i64, StateError>;
+
+    /// The least or greatest value that is kept.
+    fn best(&mut self, extremum: Extremum) -> Option<V>;
+}
+
+impl<V: Value> Current<V> {
+    /// No values.
+    pub(super) fn new() -> Self {
+        Self { value: None, positive: 0 }
+    }
+
+    pub(super) fn result(&self) -> Option<V> {
+        self.value.clone().filter(|_| self.positive > 0)
+    }
+
+    pub(super) fn accumulate(
+        &mut self,
+        extremum: Extremum,
+        counts: &mut impl ValueCounts<V>,
+        value: <V::Input as Input>::Item<'_>,
+    ) -> Result<(), StateError> {
+        let replaces = match &self.value {
+            Some(other) => self.positive == 0 || V::compare(value, other) == extremum.better(),
+            None => true,
+        };
+        if replaces {
+            self.value = Some(V::own(value));
+        }
+        if counts.add(value, 1)? == 1 {
+            self.positive = self.positive.wrapping_add(1);
+        }
+        Ok(())
+    }
+
+    pub(super) fn retract(
+        &mut self,
+        extremum: Extremum,
+        counts: &mut impl ValueCounts<V>,
+        value: <V::Input as Input>::Item<'_>,
+    ) -> Result<(), StateError> {
+        if counts.add(value, -1)? != 0 {
+            return Ok(());
+        }
+        self.positive = self.positive.wrapping_sub(1);
+        if self.positive == 0 {
+            self.value = None;
+        } else if self.is(value) {
+            self.update(extremum, counts);
+        }
+        Ok(())
+    }
+
+    /// Begins to merge another accumulator: each of its entries comes next, then [`Current::end_merge`]. As in Flink its value is taken
+    /// over before it is known whether it still counts.
+    pub(super) fn begin_merge(&mut self, extremum: Extremum, value: Option<V>, positive: i64) {
+        let better = match (&self.value, &value) {
+            (Some(current), Some(other)) => positive > 0 && other.key().cmp(&current.key()) == extremum.better(),
+            _ => false,
+        };
+        if self.positive == 0 || better {
+            self.value = value;
+        }
+    }
+
+    /// Merges an entry of the other accumulator. Whether the current value does not count any more.
+    pub(super) fn merge_entry(
+        &mut self,
+        counts: &mut impl ValueCounts<V>,
+        value: <V::Input as Input>::Item<'_>,
+        count: i64,
+    ) -> Result<bool, StateError> {
+        let after = counts.add(value, count)?;
+        Ok(self.counted(after.wrapping_sub(count), count, |current| V::compare(value, current).is_eq()))
+    }
+
+    /// Notes that a merge changed the count of a value, which was `before`. Whether that is the current one and does not count any more.
+    fn counted(&mut self, before: i64, change: i64, is: impl FnOnce(&V) -> bool) -> bool {
+        let after = before.wrapping_add(change);
+        if after > 0 {
+            self.positive = self.positive.wrapping_add(i64::from(before <= 0));
+            return false;
+        }
+        if before <= 0 {
+            return false;
+        }
+        self.positive = self.positive.wrapping_sub(1);
+        self.value.as_ref().is_some_and(is)
+    }
+
+    /// Ends a merge in which the current value went, if `gone`.
+    pub(super) fn end_merge(&mut self, extremum: Extremum, counts: &mut impl ValueCounts<V>, gone: bool) {
+        if gone {
+            self.update(extremum, counts);
+        }
+    }
+
+    /// Whether a value is the current one.
+    fn is(&self, value: <V::Input as Input>::Item<'_>) -> bool {
+        self.value.as_ref().is_some_and(|current| V::compare(value, current).is_eq())
+    }
+
+    /// Looks for the next current value.
+    fn update(&mut self, extremum: Extremum, counts: &mut impl ValueCounts<V>) {
+        self.replace(counts.best(extremum));
+    }
+
+    /// The current value is none any more: this is the best of those that are left, also if it counts less than once. Those that count may have
+    /// expired.
+    fn replace(&mut self, best: Option<V>) {
+        self.value = best;
+        if self.value.is_none() {
+            self.positive = 0;
+        }
+    }
 }
 
 impl<V: Value> Stored for Current<V> {
@@ -138,23 +258,9 @@ impl<V: Value> Entries for SortedCounts<V> {
 }
 
 impl<V: Value> SortedCounts<V> {
-    /// Adds `change` to the count of `value` and returns it; a count of 0 is not kept.
-    fn count(place: Place<'_, Self>, value: <V::Input as Input>::Item<'_>, change: i64) -> Result<i64, StateError> {
-        let Place { entries, slots, slot } = place;
-        let Some(position) = V::find(entries.sorted.of(slot), value).copied() else {
-            let position = entries.counts.add(slots, slot, (V::own(value), change))?;
-            entries.index(position);
-            return Ok(change);
-        };
-        let expired = entries.counts.expired(position);
-        let count = &mut entries.counts.get_mut(position).1;
-        *count = if expired { change } else { count.wrapping_add(change) };
-        let count = *count;
-        entries.counts.touch(position);
-        if count == 0 {
-            entries.remove(position);
-        }
-        Ok(count)
+    /// No counts, for groups of `table`.
+    pub(super) fn new(table: &KeyedTable) -> Self {
+        Self { counts: EntryTable::new(table.key_groups(), (V::nothing(), 0)), sorted: SlotMaps::default() }
     }
 
     /// Adds `change` to the count of `value` in a slot and returns what it was before; a count of 0 is not kept.
@@ -172,21 +278,40 @@ impl<V: Value> SortedCounts<V> {
         }
         Ok(before)
     }
+}
 
-    /// The least or greatest value of a slot.
-    fn best(&mut self, slot: u32, extremum: Extremum) -> Option<V> {
+impl<V: Value> ValueCounts<V> for Place<'_, SortedCounts<V>> {
+    fn add(&mut self, value: <V::Input as Input>::Item<'_>, change: i64) -> Result<i64, StateError> {
+        let Place { entries, slots, slot } = self;
+        let Some(position) = V::find(entries.sorted.of(*slot), value).copied() else {
+            let position = entries.counts.add(slots, *slot, (V::own(value), change))?;
+            entries.index(position);
+            return Ok(change);
+        };
+        let expired = entries.counts.expired(position);
+        let count = &mut entries.counts.get_mut(position).1;
+        *count = if expired { change } else { count.wrapping_add(change) };
+        let count = *count;
+        entries.counts.touch(position);
+        if count == 0 {
+            entries.remove(position);
+        }
+        Ok(count)
+    }
+
+    fn best(&mut self, extremum: Extremum) -> Option<V> {
         loop {
-            let sorted = self.sorted.of(slot);
+            let sorted = self.entries.sorted.of(self.slot);
             let best = match extremum {
                 Extremum::Min => sorted.first_key_value(),
                 Extremum::Max => sorted.last_key_value(),
             };
             let (key, position) = best?;
             let position = *position;
-            if !self.counts.expired(position) {
+            if !self.entries.counts.expired(position) {
                 return Some(V::of_key(key));
             }
-            self.remove(position);
+            self.entries.remove(position);
         }
     }
 }
@@ -211,56 +336,33 @@ impl<V: Value> EntryFunction for RetractExtremum<V> {
     }
 
     fn entries(&self, table: &KeyedTable) -> SortedCounts<V> {
-        SortedCounts { counts: EntryTable::new(table.key_groups(), (V::nothing(), 0)), sorted: SlotMaps::default() }
+        SortedCounts::new(table)
     }
 
     fn create(&self) -> Current<V> {
-        Current { value: None, positive: 0 }
+        Current::new()
     }
 
     fn accumulate(
         &self,
         current: &mut Current<V>,
-        place: Place<'_, SortedCounts<V>>,
+        mut place: Place<'_, SortedCounts<V>>,
         value: <V::Input as Input>::Item<'_>,
     ) -> Result<(), StateError> {
-        let replaces = match &current.value {
-            Some(other) => current.positive == 0 || V::compare(value, other) == self.extremum.better(),
-            None => true,
-        };
-        if replaces {
-            current.value = Some(V::own(value));
-        }
-        if SortedCounts::count(place, value, 1)? == 1 {
-            current.positive = current.positive.wrapping_add(1);
-        }
-        Ok(())
+        current.accumulate(self.extremum, &mut place, value)
     }
 
     fn retract(
         &self,
         current: &mut Current<V>,
-        place: Place<'_, SortedCounts<V>>,
+        mut place: Place<'_, SortedCounts<V>>,
         value: <V::Input as Input>::Item<'_>,
     ) -> Result<(), StateError> {
-        let Place { entries, slots, slot } = place;
-        if SortedCounts::count(Place { entries: &mut *entries, slots, slot }, value, -1)? != 0 {
-            return Ok(());
-        }
-        current.positive = current.positive.wrapping_sub(1);
-        if current.positive == 0 {
-            current.value = None;
-        } else if current.value.as_ref().is_some_and(|current| V::compare(value, current).is_eq()) {
-            current.value = entries.best(slot, self.extremum);
-            if current.value.is_none() {
-                current.positive = 0; // the values that count have expired
-            }
-        }
-        Ok(())
+        current.retract(self.extremum, &mut place, value)
     }
 
     fn value(&self, current: &Current<V>) -> Option<V> {
-        current.value.clone().filter(|_| current.positive > 0)
+        current.result()
     }
 
     fn merge(
@@ -273,15 +375,13 @@ impl<V: Value> EntryFunction for RetractExtremum<V> {
         let Place { entries, slots, slot } = place;
         let counts: Vec<(V, i64)> =
             entries.counts.of_slot(from).map(|position| entries.counts.get(position).clone()).collect();
-        let mut merge = MergeCounts::begin(self.extremum, current, other);
+        current.begin_merge(self.extremum, other.value.clone(), other.positive);
+        let mut gone = false;
         for (value, change) in counts {
             let before = entries.add_count(slots, slot, &value, change)?;
-            merge.count(&value, before, change);
+            gone |= current.counted(before, change, |current| current.key() == value.key());
         }
-        if merge.lost {
-            let best = entries.best(slot, self.extremum);
-            current.replace_lost(best);
-        }
+        current.end_merge(self.extremum, &mut Place { entries, slots, slot }, gone);
         Ok(true)
     }
 
@@ -289,7 +389,8 @@ impl<V: Value> EntryFunction for RetractExtremum<V> {
         let mut current = self.create();
         let mut counts: BTreeMap<V::Key, i64> = BTreeMap::new();
         for (slot, other) in slots.iter().zip(accumulators) {
-            let mut merge = MergeCounts::begin(self.extremum, &mut current, other);
+            current.begin_merge(self.extremum, other.value.clone(), other.positive);
+            let mut gone = false;
             for position in entries.counts.of_slot(*slot) {
                 let (value, change) = entries.counts.get(position);
                 let count = counts.entry(value.key()).or_default();
@@ -298,63 +399,17 @@ impl<V: Value> EntryFunction for RetractExtremum<V> {
                 if *count == 0 {
                     counts.remove(&value.key());
                 }
-                merge.count(value, before, *change);
+                gone |= current.counted(before, *change, |current| current.key() == value.key());
             }
-            if merge.lost {
+            if gone {
                 let best = match self.extremum {
                     Extremum::Min => counts.first_key_value(),
                     Extremum::Max => counts.last_key_value(),
                 };
-                current.replace_lost(best.map(|(key, _)| V::of_key(key)));
+                current.replace(best.map(|(key, _)| V::of_key(key)));
             }
         }
         Some(current)
-    }
-}
-
-impl<V> Current<V> {
-    /// The current value is none any more: this is the best of those that are left, also if it counts less than once.
-    fn replace_lost(&mut self, best: Option<V>) {
-        self.value = best;
-        if self.value.is_none() {
-            self.positive = 0;
-        }
-    }
-}
-
-/// Merges another current value and the counts that go with it. As in Flink the other value is taken over before it is known
-/// whether it still counts.
-struct MergeCounts<'a, V> {
-    current: &'a mut Current<V>,
-    /// Whether the current value does not count any more.
-    lost: bool,
-}
-
-impl<'a, V: Value> MergeCounts<'a, V> {
-    fn begin(extremum: Extremum, current: &'a mut Current<V>, other: &Current<V>) -> Self {
-        let better = match (&other.value, &current.value) {
-            (Some(other_value), Some(value)) if other.positive > 0 => {
-                other_value.key().cmp(&value.key()) == extremum.better()
-            }
-            _ => false,
-        };
-        if current.positive == 0 || better {
-            current.value.clone_from(&other.value);
-        }
-        Self { current, lost: false }
-    }
-
-    /// Notes that the count of a value, which was `before`, has changed.
-    fn count(&mut self, value: &V, before: i64, change: i64) {
-        let after = before.wrapping_add(change);
-        if after > 0 {
-            if before <= 0 {
-                self.current.positive = self.current.positive.wrapping_add(1);
-            }
-        } else if before > 0 {
-            self.current.positive = self.current.positive.wrapping_sub(1);
-            self.lost |= self.current.value.as_ref().is_some_and(|current| current.key() == value.key());
-        }
     }
 }
 

@@ -106,6 +106,20 @@ pub(super) trait EntryFunction: Debug + Send + 'static {
         let _ = (entries, slots, accumulators);
         None
     }
+
+    /// Registers the state of a call, under `name`.
+    fn register(
+        &self,
+        call: &Call,
+        table: &mut KeyedTable,
+        name: String,
+    ) -> (EntriesId<Self::Entries>, ColumnId<Self::Accumulator>) {
+        let definition = Some(call.definition());
+        let (codec, entry_codec) = (self.codec(&call.output), self.entry_codec(&call.output));
+        let entries = self.entries(table);
+        let entries = table.add_entries(format!("{name}.values"), definition.clone(), entry_codec, entries);
+        (entries, table.add_column(name, definition, codec, self.create()))
+    }
 }
 
 /// Where the entries of a group are.
@@ -459,11 +473,7 @@ pub(super) struct FoldedEntries<F: EntryFunction> {
 impl<F: EntryFunction> FoldedEntries<F> {
     /// Registers the state of a call, under `name`.
     pub(super) fn boxed(function: F, call: &Call, table: &mut KeyedTable, name: String) -> Box<dyn Aggregate> {
-        let definition = Some(call.definition());
-        let (codec, entry_codec) = (function.codec(&call.output), function.entry_codec(&call.output));
-        let entries = function.entries(table);
-        let entries = table.add_entries(format!("{name}.values"), definition.clone(), entry_codec, entries);
-        let accumulators = table.add_column(name, definition, codec, function.create());
+        let (entries, accumulators) = function.register(call, table, name);
         let (output, results) = (call.output.clone(), Results::new());
         Box::new(Self { function, output, accumulators, entries, touched: Vec::new(), results, heap: 0 })
     }

@@ -38,7 +38,9 @@ mod versions;
 pub(crate) use rows::is_accumulate;
 pub(crate) use running::{Emit, Running, Steps};
 pub(crate) use slots::{Merging, Parts, SlotAggregates, SlotCalls, take_rows};
-pub use two_phase::{GlobalGroupAgg, LocalGroupAgg, supports_global, supports_local};
+pub use two_phase::{
+    GlobalGroupAgg, IncrementalGroupAgg, LocalGroupAgg, supports_global, supports_incremental, supports_local,
+};
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::BooleanBuffer;
@@ -52,7 +54,7 @@ use streamfusion_state::codec::{Mapped, Required};
 use streamfusion_state::{ColumnId, KeyedState, KeyedTable, RestoreError, StateContext, StateSnapshot, StateTtl};
 
 use self::bundles::Bundles;
-use self::distinct::{CALLS_PER_TABLE, Distinct, Shared};
+use self::distinct::{Distinct, Share};
 use self::fold::Aggregate;
 use self::output::{Changelog, UpdateBefore};
 use self::rows::{ACCUMULATE, RETRACT, Rows};
@@ -345,32 +347,12 @@ fn share_distinct_tables<A: ?Sized>(
     retraction: Retraction,
     table: &mut KeyedTable,
 ) -> Result<Vec<DistinctState>, OperatorError> {
-    let mut shares: Vec<(usize, Vec<usize>)> = Vec::new();
-    for (position, state) in calls.iter().enumerate().filter(|(_, state)| state.call.distinct) {
-        let Some(argument) = &state.call.argument else { continue };
-        let shared =
-            shares.iter_mut().find(|(column, calls)| *column == argument.column && calls.len() < CALLS_PER_TABLE);
-        match shared {
-            Some((_, calls)) => calls.push(position),
-            None => shares.push((argument.column, vec![position])),
-        }
-    }
-    let mut distincts = Vec::with_capacity(shares.len());
-    for (number, (column, positions)) in shares.into_iter().enumerate() {
-        let of_calls = || positions.iter().filter_map(|position| calls.get(*position));
-        let Some(argument) = of_calls().next().and_then(|state| state.call.argument.as_ref()) else { continue };
-        let words = of_calls().map(|state| state.call.definition());
-        let words = positions.iter().zip(words).map(|(position, words)| format!("call{position} {words}"));
-        let shared = Shared {
-            name: format!("distinct{number}"),
-            definition: words.collect::<Vec<_>>().join(", "),
-            ty: argument.arrow.clone(),
-            calls: positions.len(),
-        };
+    let shares = distinct::share(calls.iter().map(|state| &state.call));
+    let state = |Share { column, calls, shared }| {
         let values = dispatch::distinct(&shared, retraction, table)?;
-        distincts.push(DistinctState { column, calls: positions, values });
-    }
-    Ok(distincts)
+        Ok(DistinctState { column, calls, values })
+    };
+    shares.into_iter().map(state).collect()
 }
 
 fn column(batch: &Batch, column: usize) -> Result<&ArrayRef, OperatorError> {

@@ -18,13 +18,22 @@ pub(super) struct Frame {
     /// Scratch: the number of each row, and the rows that came first.
     of_rows: Vec<u32>,
     first_rows: Vec<u32>,
-    /// How many bundles have ended in it.
+    /// Whether the last bundle that ends in the batch has ended.
     ended: bool,
+    /// How many numbers there were when each bundle ended.
+    bundles: Vec<usize>,
 }
 
 impl Frame {
     pub(super) fn new() -> Self {
-        Self { numbers: Numbers::new(), pieces: Vec::new(), of_rows: Vec::new(), first_rows: Vec::new(), ended: false }
+        Self {
+            numbers: Numbers::new(),
+            pieces: Vec::new(),
+            of_rows: Vec::new(),
+            first_rows: Vec::new(),
+            ended: false,
+            bundles: Vec::new(),
+        }
     }
 
     /// Takes the rows of a batch that belong to the open frame, with their keys and key columns, or `None` if all rows were
@@ -45,6 +54,7 @@ impl Frame {
             if part.ends_bundle {
                 boundary.end(FlushReason::Count, self.numbers.bundle_keys());
                 self.numbers.end_bundle();
+                self.bundles.push(self.numbers.count());
             }
             if part.ends_frame {
                 self.ended = true;
@@ -71,6 +81,7 @@ impl Frame {
             return false;
         }
         boundary.end(reason, self.numbers.bundle_keys());
+        self.bundles.push(self.numbers.count());
         self.ended = true;
         true
     }
@@ -80,9 +91,16 @@ impl Frame {
         self.numbers.count()
     }
 
+    /// Hands out how many numbers there were when each bundle ended.
+    pub(super) fn take_bundles(&mut self, bundles: &mut Vec<usize>) {
+        bundles.clear();
+        bundles.append(&mut self.bundles);
+    }
+
     /// Hands out the key columns, one row per number, and begins the next frame.
     pub(super) fn end(&mut self) -> Result<Vec<ArrayRef>, OperatorError> {
         self.numbers.end_frame();
+        self.bundles.clear();
         self.ended = false;
         let pieces = std::mem::take(&mut self.pieces);
         if pieces.len() <= 1 {

@@ -18,13 +18,13 @@ use streamfusion_state::{ColumnId, KeyedState, KeyedTable, RestoreError, StateCo
 
 use super::frame::Frame;
 use super::layout::{Phase, Plan};
-use super::merge::visit;
 use super::partial::Numbered;
-use super::state::{Merged, Register};
+use super::state::{Merged, merged, stored_set};
+use super::view::StoredSet;
 use crate::bundle::{Boundary, BundleMetrics, FlushReason, Split};
 use crate::group_agg::output::{Changelog, UpdateBefore};
 use crate::group_agg::rows::{ACCUMULATE, EMPTY, FIRST, Rows};
-use crate::group_agg::support::Retraction;
+use crate::group_agg::support::{FunctionKind, Retraction};
 use crate::group_agg::versions::Versions;
 use crate::group_agg::{TABLE, column};
 use crate::keys::Keys;
@@ -72,6 +72,7 @@ struct Merging {
     records: Records,
     /// Without the call that is the record count.
     calls: Vec<CallState>,
+    sets: Vec<SetState>,
     retraction: Retraction,
     ttl: Option<StateTtl>,
     update_before: UpdateBefore,
@@ -82,9 +83,19 @@ struct Merging {
 #[derive(Debug)]
 struct CallState {
     merged: Box<dyn Merged>,
-    /// Its accumulator columns in the input.
+    /// Its accumulator columns in the input; none if it goes by a DISTINCT set.
     columns: std::ops::Range<usize>,
     types: Vec<DataType>,
+}
+
+/// A DISTINCT set, and the calls that share it.
+#[derive(Debug)]
+struct SetState {
+    values: Box<dyn StoredSet>,
+    /// Its column in the input.
+    column: usize,
+    /// Positions among the states of calls.
+    calls: Vec<usize>,
 }
 
 /// The record counts of groups: COUNT(*), or 1 where there is none.
@@ -117,6 +128,8 @@ impl GlobalGroupAgg {
         let state = table.add_column("records", None, codec, 0);
         let mut records = Records { state, column: None, call: None, added: Vec::new() };
         let mut calls = Vec::with_capacity(phase.calls.len());
+        // The numbers of the calls that have a state.
+        let mut states = Vec::with_capacity(phase.calls.len());
         let mut first = spec.grouping.len();
         for (number, (call, types)) in phase.calls.iter().zip(phase.columns).enumerate() {
             let columns = first..first + types.len();
@@ -126,15 +139,26 @@ impl GlobalGroupAgg {
                 records.call = (number < phase.planned).then_some(number);
                 continue;
             }
-            let register = Register { table: &mut table, name: format!("call{number}") };
-            calls.push(CallState { merged: visit(call, register).map_err(internal)?, columns, types });
+            let merged = merged(call, &mut table, format!("call{number}")).map_err(internal)?;
+            let columns = if call.distinct { 0..0 } else { columns };
+            states.push(number);
+            calls.push(CallState { merged, columns, types });
+        }
+        let mut sets = Vec::with_capacity(phase.sets.len());
+        for (place, share) in phase.sets.iter().enumerate() {
+            let of_calls = share.calls.iter().filter_map(|call| phase.calls.get(*call));
+            let wanted = of_calls.into_iter().any(|call| call.function != FunctionKind::Count);
+            let values = stored_set(&share.shared, phase.retraction, wanted, &mut table).map_err(internal)?;
+            let positions = share.calls.iter().filter_map(|call| states.iter().position(|state| state == call));
+            sets.push(SetState { values, column: first + place, calls: positions.collect() });
         }
         let merging = Merging {
             keys: phase.frame_keys,
             table,
             records,
             calls,
-            retraction: if spec.need_retraction { Retraction::Applied } else { Retraction::None },
+            sets,
+            retraction: phase.retraction,
             ttl: phase.ttl,
             update_before: if spec.generate_update_before { UpdateBefore::Emit } else { UpdateBefore::Omit },
             rows: Rows::default(),
@@ -148,7 +172,8 @@ impl Merging {
     /// Takes rows of the input into the frame.
     fn merge(&mut self, rows: &Numbered<'_>, batch: &Batch) -> Result<(), OperatorError> {
         self.records.merge(rows, batch)?;
-        self.calls.iter_mut().try_for_each(|call| call.merge(rows, batch))
+        self.calls.iter_mut().try_for_each(|call| call.merge(rows, batch))?;
+        self.sets.iter_mut().try_for_each(|set| set.values.merge(rows, column(batch, set.column)?))
     }
 
     /// Merges the frame into state.
@@ -160,6 +185,16 @@ impl Merging {
         self.rows.counts.clear();
         self.rows.counts.extend(self.rows.touched.slots.iter().map(|slot| *records.get(*slot)));
         let counted = self.count(count);
+
+        for SetState { values, calls, .. } in &mut self.sets {
+            let deltas = values.end_frame(&mut self.table, &self.rows)?;
+            let rows = Numbered { rows: 0..deltas.numbers.len(), numbers: &deltas.numbers, count };
+            for (call, actions) in calls.iter().zip(&deltas.actions) {
+                if let Some(call) = self.calls.get_mut(*call) {
+                    call.merged.fold(&rows, deltas.values.as_ref(), Some(actions))?;
+                }
+            }
+        }
 
         let mut changed = vec![self.ttl.is_some(); count];
         if counted.is_some() {
@@ -244,6 +279,9 @@ impl Records {
 impl CallState {
     /// Takes accumulators into the frame.
     fn merge(&mut self, rows: &Numbered<'_>, batch: &Batch) -> Result<(), OperatorError> {
+        if self.columns.is_empty() {
+            return Ok(());
+        }
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.types.len());
         for (place, ty) in self.columns.clone().zip(&self.types) {
             let array = column(batch, place)?;
@@ -317,8 +355,9 @@ impl Operator for GlobalGroupAgg {
     }
 
     fn bundle_bytes(&self) -> usize {
-        let Merging { calls, records, .. } = &self.merging;
+        let Merging { calls, sets, records, .. } = &self.merging;
         let calls: usize = calls.iter().map(|call| call.merged.bytes()).sum();
-        self.frame.bytes() + calls + records.added.capacity() * size_of::<i64>()
+        let sets: usize = sets.iter().map(|set| set.values.bytes()).sum();
+        self.frame.bytes() + calls + sets + records.added.capacity() * size_of::<i64>()
     }
 }

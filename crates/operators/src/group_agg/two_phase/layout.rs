@@ -9,9 +9,10 @@ use streamfusion_plan::types::LogicalType;
 use streamfusion_row::types::arrow_type;
 use streamfusion_state::StateTtl;
 
-use super::merge::visit;
-use super::partial::ColumnTypes;
-use crate::group_agg::support::{self, Call, FunctionKind};
+use super::order;
+use super::partial::column_types;
+use crate::group_agg::distinct::{Share, share};
+use crate::group_agg::support::{self, Call, FunctionKind, Retraction};
 use crate::keys::Keys;
 
 /// An aggregate of either phase.
@@ -21,6 +22,7 @@ pub(super) struct Phase {
     pub(super) keys: Keys,
     /// Of the key columns alone.
     pub(super) frame_keys: Keys,
+    key_types: Vec<LogicalType>,
     /// The calls of the plan, and behind them the COUNT(*) that Flink inserts where rows retract and there is none.
     pub(super) calls: Vec<Call>,
     /// How many of them the plan has.
@@ -29,6 +31,9 @@ pub(super) struct Phase {
     pub(super) count_star: Option<usize>,
     /// The Arrow types of each call's accumulator columns.
     pub(super) columns: Vec<Vec<DataType>>,
+    /// The calls that share DISTINCT sets. Behind the accumulators there is a column per set.
+    pub(super) sets: Vec<Share>,
+    pub(super) retraction: Retraction,
     pub(super) ttl: Option<StateTtl>,
     pub(super) bundle_size: NonZeroU64,
 }
@@ -62,9 +67,7 @@ impl Phase {
             mini_batch_size: None,
         };
         let mut calls = support::resolve(&spec, plan.call_input)?.calls;
-        if calls.iter().any(|call| call.distinct) {
-            return Err(Reason::new("DISTINCT aggregates are not supported natively in two phases"));
-        }
+        calls.iter().filter(|call| call.distinct).try_for_each(order::check_distinct)?;
         let planned = calls.len();
         let mut count_star = calls.iter().rposition(|call| call.argument.is_none() && call.filter.is_none());
         if plan.need_retraction && count_star.is_none() {
@@ -77,8 +80,20 @@ impl Phase {
                 output: DataType::Int64,
             });
         }
-        let columns = calls.iter().map(|call| visit(call, ColumnTypes)).collect::<Result<Vec<_>, _>>()?;
-        check_columns(&columns, plan)?;
+        let columns = calls.iter().map(column_types).collect::<Result<Vec<_>, _>>()?;
+        let sets = share(&calls);
+        for (number, set) in sets.iter().enumerate() {
+            if sets.iter().take(number).any(|other| other.column == set.column) {
+                return Err(Reason::new(
+                    "more than 64 DISTINCT aggregates of one column are not supported natively in two phases",
+                ));
+            }
+        }
+        check_columns(
+            columns.iter().flatten().chain(sets.iter().map(|_| &DataType::Binary)),
+            plan.accumulators,
+            plan.grouping.len(),
+        )?;
         let fields = plan.input.fields();
         let keys = plan.grouping.iter().map(|column| fields.get(*column).map(|field| field.ty.clone()));
         let keys = keys.collect::<Option<Vec<_>>>().ok_or_else(|| Reason::new("a grouping column does not exist"))?;
@@ -87,21 +102,39 @@ impl Phase {
         Ok(Self {
             keys: Keys::try_new(plan.grouping, &keys, &arrow)?,
             frame_keys: Keys::try_new(&places, &keys, &arrow)?,
+            key_types: keys,
             calls,
             planned,
             count_star,
             columns,
+            sets,
+            retraction: if plan.need_retraction { Retraction::Applied } else { Retraction::None },
             ttl: StateTtl::of_millis(plan.ttl_ms),
             bundle_size: NonZeroU64::new(plan.bundle_size).ok_or_else(|| Reason::new("the mini-batch size is 0"))?,
         })
     }
 }
 
-/// Whether the accumulator columns of the plan are those of the calls.
-fn check_columns(columns: &[Vec<DataType>], plan: &Plan<'_>) -> Result<(), Reason> {
-    let found = plan.accumulators.fields().iter().skip(plan.grouping.len()).map(|field| arrow_type(&field.ty));
+impl Phase {
+    /// A key that is made of some of the key columns, in this order.
+    pub(super) fn part_of_key(&self, part: &[usize]) -> Result<Keys, Reason> {
+        let types = part.iter().map(|column| self.key_types.get(*column).cloned());
+        let types =
+            types.collect::<Option<Vec<_>>>().ok_or_else(|| Reason::new("a column of the final key does not exist"))?;
+        let arrow = types.iter().map(arrow_type).collect::<Result<Vec<_>, _>>()?;
+        Keys::try_new(&(0..part.len()).collect::<Vec<_>>(), &types, &arrow)
+    }
+}
+
+/// Whether `columns` are those of `rows` behind so many keys.
+pub(super) fn check_columns<'a>(
+    columns: impl Iterator<Item = &'a DataType>,
+    rows: &LogicalType,
+    keys: usize,
+) -> Result<(), Reason> {
+    let found = rows.fields().iter().skip(keys).map(|field| arrow_type(&field.ty));
     let found = found.collect::<Result<Vec<_>, _>>()?;
-    if found.iter().eq(columns.iter().flatten()) {
+    if columns.eq(&found) {
         return Ok(());
     }
     Err(Reason::new("the accumulators of the two phases have types that are not known here"))

@@ -1,19 +1,21 @@
 //! The local phase: bundles to accumulators, without state.
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, new_null_array};
+use arrow::datatypes::DataType;
 use streamfusion_plan::Reason;
 use streamfusion_plan::node::LocalGroupAggregate;
 use streamfusion_plan::types::LogicalType;
-use streamfusion_row::{Batch, RowKind};
+use streamfusion_row::Batch;
 
 use super::frame::Frame;
 use super::layout::{Phase, Plan};
-use super::merge::visit;
-use super::partial::{Partial, Stateless};
+use super::partial::{Numbered, Partial, partial, set};
+use super::ready::Ready;
+use super::view::Set;
 use crate::bundle::{Boundary, BundleMetrics, FlushReason, Split};
-use crate::changelog::{BundleRows, Changes, RowRef};
+use crate::group_agg::distinct::Share;
 use crate::group_agg::rows::{ACCUMULATE, RETRACT, is_accumulate};
-use crate::group_agg::support::Call;
+use crate::group_agg::support::{Call, Retraction};
 use crate::group_agg::{column, passing};
 use crate::keys::Keys;
 use crate::{Operator, OperatorError};
@@ -42,14 +44,41 @@ fn resolve(spec: &LocalGroupAggregate, input: &LogicalType, output: &LogicalType
 #[derive(Debug)]
 pub struct LocalGroupAgg {
     keys: Keys,
-    calls: Vec<(Call, Box<dyn Partial>)>,
     retracts: bool,
+    /// What each row does, where rows retract.
+    actions: Vec<u8>,
     boundary: Boundary,
     frame: Frame,
-    /// What each row does, where rows retract; and for calls with a filter.
-    actions: Vec<u8>,
+    folding: Folding,
+}
+
+/// What bundles are folded into.
+#[derive(Debug)]
+struct Folding {
+    calls: Vec<LocalCall>,
+    sets: Vec<LocalSet>,
+    /// What each row does for a call with a filter.
     filtered: Vec<u8>,
     ready: Ready,
+}
+
+#[derive(Debug)]
+struct LocalCall {
+    call: Call,
+    /// Absent for a call with DISTINCT, whose accumulators nobody reads: NULL stands in their columns.
+    partial: Option<Box<dyn Partial>>,
+    types: Vec<DataType>,
+}
+
+#[derive(Debug)]
+struct LocalSet {
+    /// The position of a call that shares the set.
+    call: usize,
+    /// Of each call, the column of its filter.
+    filters: Vec<Option<usize>>,
+    values: Box<dyn Set>,
+    /// Scratch: which calls each row passes the filter of.
+    passed: Vec<u64>,
 }
 
 impl LocalGroupAgg {
@@ -59,51 +88,111 @@ impl LocalGroupAgg {
         input: &LogicalType,
         output: &LogicalType,
     ) -> Result<Self, OperatorError> {
-        let phase = resolve(spec, input, output).map_err(|reason| OperatorError::Internal(reason.to_string()))?;
-        let partial = |call: Call| {
-            let partial = visit(&call, Stateless).map_err(|reason| OperatorError::Internal(reason.to_string()))?;
-            Ok((call, partial))
+        let internal = |reason: Reason| OperatorError::Internal(reason.to_string());
+        let Phase { keys, calls, columns, sets, retraction, bundle_size, .. } =
+            resolve(spec, input, output).map_err(internal)?;
+        let set = |share: Share| {
+            let filters = share.calls.iter().map(|call| calls.get(*call).and_then(|call| call.filter)).collect();
+            let values = set(&share.shared, retraction).map_err(internal)?;
+            let call = share.calls.first().copied().unwrap_or_default();
+            Ok(LocalSet { call, filters, values, passed: Vec::new() })
         };
+        let sets = sets.into_iter().map(set).collect::<Result<Vec<_>, OperatorError>>()?;
+        let call = |(call, types): (Call, Vec<DataType>)| {
+            let partial = if call.distinct { None } else { Some(partial(&call).map_err(internal)?) };
+            Ok(LocalCall { call, partial, types })
+        };
+        let calls = calls.into_iter().zip(columns).map(call).collect::<Result<Vec<_>, OperatorError>>()?;
         Ok(Self {
-            keys: phase.keys,
-            calls: phase.calls.into_iter().map(partial).collect::<Result<_, OperatorError>>()?,
-            retracts: spec.need_retraction,
-            boundary: Boundary::new(phase.bundle_size),
-            frame: Frame::new(),
+            keys,
+            retracts: retraction == Retraction::Applied,
             actions: Vec::new(),
-            filtered: Vec::new(),
-            ready: Ready::default(),
+            boundary: Boundary::new(bundle_size),
+            frame: Frame::new(),
+            folding: Folding { calls, sets, filtered: Vec::new(), ready: Ready::default() },
         })
     }
 }
 
-/// Output that was not pulled yet.
-#[derive(Debug, Default)]
-struct Ready {
-    rows: BundleRows,
-    changes: Changes,
-}
-
-impl Ready {
-    /// Takes the accumulators of a frame, which ends.
-    fn take(
+impl Folding {
+    /// Takes rows of a batch into the frame. `arguments` are those of the calls; `actions` says what each row of the batch does, absent if all
+    /// accumulate.
+    fn fold(
         &mut self,
-        frame: &mut Frame,
-        calls: &mut [(Call, Box<dyn Partial>)],
-        boundary: &mut Boundary,
+        rows: &Numbered<'_>,
+        batch: &Batch,
+        arguments: &[Option<ArrayRef>],
+        actions: Option<&[u8]>,
     ) -> Result<(), OperatorError> {
-        let count = frame.count();
-        let mut columns = frame.end()?;
-        for (_, partial) in calls {
-            partial.take_columns(&mut columns)?;
+        for (LocalCall { call, partial, .. }, argument) in self.calls.iter_mut().zip(arguments) {
+            let Some(partial) = partial else { continue };
+            let actions = match call.filter {
+                None => actions,
+                Some(filter) => {
+                    let passes = passing(batch, filter)?;
+                    self.filtered.clear();
+                    self.filtered.extend(passes.iter().enumerate().map(|(row, passes)| match actions {
+                        _ if !passes => 0,
+                        Some(actions) => actions[row],
+                        None => ACCUMULATE,
+                    }));
+                    Some(self.filtered.as_slice())
+                }
+            };
+            partial.fold(rows, argument.as_ref(), actions)?;
         }
-        self.rows.clear();
-        let batch = self.rows.add(&Batch::try_new(columns, count, None)?)?;
-        // numbers have 32 bits
-        (0..count).for_each(|row| self.changes.push(RowKind::Insert, RowRef::new(batch, row as u32)));
-        boundary.emitted(count, count);
+        for set in &mut self.sets {
+            let Some(Some(argument)) = arguments.get(set.call) else { continue };
+            let passed = passed(&set.filters, batch, &mut set.passed)?;
+            set.values.fold(rows, argument, passed, actions)?;
+        }
         Ok(())
     }
+
+    /// Takes the accumulators of the frame, which ends.
+    fn end_frame(&mut self, frame: &mut Frame, boundary: &mut Boundary) -> Result<(), OperatorError> {
+        let count = frame.count();
+        let mut columns = frame.end()?;
+        for LocalCall { partial, types, .. } in &mut self.calls {
+            match partial {
+                Some(partial) => partial.take_columns(&mut columns)?,
+                None => columns.extend(types.iter().map(|ty| new_null_array(ty, count))),
+            }
+        }
+        for set in &mut self.sets {
+            columns.push(set.values.take_column(count)?);
+        }
+        self.ready.take(columns, count, boundary)
+    }
+
+    /// Bytes taken.
+    fn bytes(&self) -> usize {
+        let calls: usize = self.calls.iter().filter_map(|call| call.partial.as_ref()).map(|call| call.bytes()).sum();
+        let sets = self.sets.iter().map(|set| set.values.bytes() + set.passed.capacity() * size_of::<u64>());
+        calls + sets.sum::<usize>() + self.ready.bytes()
+    }
+}
+
+/// Which calls each row of a batch passes the filter of, one bit each; absent if no call has a filter.
+fn passed<'a>(
+    filters: &[Option<usize>],
+    batch: &Batch,
+    passed: &'a mut Vec<u64>,
+) -> Result<Option<&'a [u64]>, OperatorError> {
+    if filters.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let unfiltered = filters.iter().enumerate().filter(|(_, filter)| filter.is_none());
+    let unfiltered = unfiltered.fold(0_u64, |mask, (call, _)| mask | 1 << call);
+    passed.clear();
+    passed.resize(batch.num_rows(), unfiltered);
+    for (call, filter) in filters.iter().enumerate() {
+        let Some(filter) = filter else { continue };
+        for (passed, passes) in passed.iter_mut().zip(&passing(batch, *filter)?) {
+            *passed |= u64::from(passes) << call;
+        }
+    }
+    Ok(Some(passed))
 }
 
 /// What each row of a batch does.
@@ -121,6 +210,18 @@ fn actions<'a>(batch: &Batch, retracts: bool, actions: &'a mut Vec<u8>) -> Resul
     Ok(Some(actions))
 }
 
+/// The argument column of a call. Errors if it is not what the plan promises.
+fn argument(call: &Call, batch: &Batch) -> Result<Option<ArrayRef>, OperatorError> {
+    let Some(argument) = &call.argument else { return Ok(None) };
+    let array = column(batch, argument.column)?;
+    if array.data_type() != &argument.arrow {
+        let found = array.data_type();
+        let message = format!("column {} is of type {found}, not {}", argument.column, argument.arrow);
+        return Err(OperatorError::Input(message));
+    }
+    Ok(Some(array.clone()))
+}
+
 impl Operator for LocalGroupAgg {
     fn push(&mut self, batch: Batch) -> Result<(), OperatorError> {
         if batch.num_rows() == 0 {
@@ -128,57 +229,26 @@ impl Operator for LocalGroupAgg {
         }
         let key_columns = self.keys.columns(&batch)?;
         let actions = actions(&batch, self.retracts, &mut self.actions)?;
-        let mut arguments: Vec<Option<ArrayRef>> = Vec::with_capacity(self.calls.len());
-        for (call, _) in &self.calls {
-            let Some(argument) = &call.argument else {
-                arguments.push(None);
-                continue;
-            };
-            let array = column(&batch, argument.column)?;
-            if array.data_type() != &argument.arrow {
-                let found = array.data_type();
-                let message = format!("column {} is of type {found}, not {}", argument.column, argument.arrow);
-                return Err(OperatorError::Input(message));
-            }
-            arguments.push(Some(array.clone()));
-        }
+        let arguments = self.folding.calls.iter().map(|call| argument(&call.call, &batch));
+        let arguments = arguments.collect::<Result<Vec<_>, OperatorError>>()?;
         let keys = self.keys.encode(&key_columns, batch.num_rows())?;
         let mut split = Split::new(batch.clone());
         while let Some(rows) = self.frame.take(&mut split, &mut self.boundary, &keys, &key_columns)? {
-            for ((call, partial), argument) in self.calls.iter_mut().zip(&arguments) {
-                let actions = match call.filter {
-                    None => actions,
-                    Some(filter) => {
-                        let passes = passing(&batch, filter)?;
-                        self.filtered.clear();
-                        self.filtered.extend(passes.iter().enumerate().map(|(row, passes)| match actions {
-                            _ if !passes => 0,
-                            Some(actions) => actions[row],
-                            None => ACCUMULATE,
-                        }));
-                        Some(self.filtered.as_slice())
-                    }
-                };
-                partial.fold(&rows, argument.as_ref(), actions)?;
-            }
+            self.folding.fold(&rows, &batch, &arguments, actions)?;
             if self.frame.has_ended() {
-                self.ready.take(&mut self.frame, &mut self.calls, &mut self.boundary)?;
+                self.folding.end_frame(&mut self.frame, &mut self.boundary)?;
             }
         }
         Ok(())
     }
 
     fn pull(&mut self) -> Result<Option<Batch>, OperatorError> {
-        let batch = self.ready.changes.pull(&self.ready.rows)?;
-        if batch.is_none() {
-            self.ready.rows.clear();
-        }
-        Ok(batch)
+        self.folding.ready.pull()
     }
 
     fn flush(&mut self, reason: FlushReason) -> Result<(), OperatorError> {
         if self.frame.flush(&mut self.boundary, reason) {
-            self.ready.take(&mut self.frame, &mut self.calls, &mut self.boundary)?;
+            self.folding.end_frame(&mut self.frame, &mut self.boundary)?;
         }
         Ok(())
     }
@@ -188,8 +258,6 @@ impl Operator for LocalGroupAgg {
     }
 
     fn bundle_bytes(&self) -> usize {
-        self.frame.bytes()
-            + self.calls.iter().map(|(_, partial)| partial.bytes()).sum::<usize>()
-            + self.ready.changes.bytes()
+        self.frame.bytes() + self.folding.bytes()
     }
 }

@@ -7,6 +7,7 @@
 //! | $SUM0 | sum0 |
 //! | AVG | sum (BIGINT, DOUBLE or DECIMAL(38, s)), count BIGINT |
 //! | MIN, MAX without retraction | the value |
+//! | MIN, MAX with retraction | a map of values: not as Flink has it, see [`view`](super::view) |
 //!
 //! FIRST_VALUE and LAST_VALUE have no merge in Flink, which therefore never plans them in two phases.
 
@@ -15,14 +16,16 @@ use std::marker::PhantomData;
 use arrow::datatypes::{DataType, TimeUnit};
 use streamfusion_plan::Reason;
 
+use super::view::Carried;
 use crate::group_agg::avg::{Avg, DecimalAvg};
 use crate::group_agg::count::Count;
+use crate::group_agg::distinct::DistinctKey;
 use crate::group_agg::extremum::{AppendExtremum, Extremum};
 use crate::group_agg::fold::Function;
 use crate::group_agg::number::Number;
 use crate::group_agg::sum::{Sum, Sum0, SumWithRetract};
 use crate::group_agg::support::{Call, FunctionKind, Retraction};
-use crate::group_agg::value::Value;
+use crate::group_agg::value::{BytesInput, Value};
 use crate::group_agg::versions::Bytes;
 
 /// A function whose accumulators can be merged.
@@ -68,25 +71,7 @@ pub(in crate::group_agg) fn visit<V: Visitor>(call: &Call, visitor: V) -> Result
             let scale = u32::from(scale.unsigned_abs());
             Ok(visitor.visit(DecimalAvg { scale, result_scale: scale.max(6) }, call))
         }
-        (FunctionKind::Extremum(extremum, Retraction::None), ty) => match ty {
-            DataType::Boolean => Ok(kept::<bool, V>(extremum, call, visitor)),
-            DataType::Int8 => Ok(kept::<i8, V>(extremum, call, visitor)),
-            DataType::Int16 => Ok(kept::<i16, V>(extremum, call, visitor)),
-            DataType::Int32 | DataType::Date32 | DataType::Time32(TimeUnit::Millisecond) => {
-                Ok(kept::<i32, V>(extremum, call, visitor))
-            }
-            DataType::Int64 | DataType::Timestamp(TimeUnit::Millisecond, _) => {
-                Ok(kept::<i64, V>(extremum, call, visitor))
-            }
-            DataType::Float32 => Ok(kept::<f32, V>(extremum, call, visitor)),
-            DataType::Float64 => Ok(kept::<f64, V>(extremum, call, visitor)),
-            DataType::Decimal128(..) => Ok(kept::<i128, V>(extremum, call, visitor)),
-            DataType::Utf8 => Ok(kept::<Bytes, V>(extremum, call, visitor)),
-            _ => Err(Reason::new("MIN or MAX over a value of this type is not supported natively in two phases")),
-        },
-        (FunctionKind::Extremum(_, Retraction::Applied), _) => {
-            Err(Reason::new("MIN and MAX over input that retracts are not supported natively in two phases"))
-        }
+        (FunctionKind::Extremum(extremum, Retraction::None), ty) => visit_value(ty, Append { extremum, call, visitor }),
         (FunctionKind::Position(..), _) => {
             Err(Reason::new("FIRST_VALUE and LAST_VALUE are not supported natively in two phases"))
         }
@@ -102,6 +87,56 @@ fn sum<T: Number, V: Visitor>(call: &Call, visitor: V) -> V::Out {
     }
 }
 
-fn kept<T: Value, V: Visitor>(extremum: Extremum, call: &Call, visitor: V) -> V::Out {
-    visitor.visit(AppendExtremum { extremum, value: PhantomData::<T> }, call)
+/// Something to be done with the type of a value.
+pub(super) trait ValueVisitor {
+    type Out;
+
+    fn visit<I, V>(self) -> Self::Out
+    where
+        I: Carried<Key = V>,
+        V: DistinctKey<Input = I> + Value<Input = I>;
+}
+
+/// Hands the type of the values of a column to `visitor`, or says why there is none.
+pub(super) fn visit_value<W: ValueVisitor>(ty: &DataType, visitor: W) -> Result<W::Out, Reason> {
+    match ty {
+        DataType::Boolean => Ok(visitor.visit::<bool, bool>()),
+        DataType::Int8 => Ok(visitor.visit::<i8, i8>()),
+        DataType::Int16 => Ok(visitor.visit::<i16, i16>()),
+        DataType::Int32 | DataType::Date32 | DataType::Time32(TimeUnit::Millisecond) => Ok(visitor.visit::<i32, i32>()),
+        DataType::Int64 | DataType::Timestamp(TimeUnit::Millisecond, _) => Ok(visitor.visit::<i64, i64>()),
+        DataType::Float32 => Ok(visitor.visit::<f32, f32>()),
+        DataType::Float64 => Ok(visitor.visit::<f64, f64>()),
+        DataType::Decimal128(..) => Ok(visitor.visit::<i128, i128>()),
+        DataType::Utf8 => Ok(visitor.visit::<BytesInput, Bytes>()),
+        _ => Err(Reason::new("an aggregate over a value of this type is not supported natively in two phases")),
+    }
+}
+
+/// MIN or MAX that ignores retractions.
+struct Append<'a, V> {
+    extremum: Extremum,
+    call: &'a Call,
+    visitor: V,
+}
+
+impl<W: Visitor> ValueVisitor for Append<'_, W> {
+    type Out = W::Out;
+
+    fn visit<I, V>(self) -> W::Out
+    where
+        I: Carried<Key = V>,
+        V: DistinctKey<Input = I> + Value<Input = I>,
+    {
+        let Self { extremum, call, visitor } = self;
+        visitor.visit(AppendExtremum { extremum, value: PhantomData::<V> }, call)
+    }
+}
+
+/// The call's extremum and the type of its values, if it is MIN or MAX over rows that retract.
+pub(super) fn counted_extremum(call: &Call) -> Option<(Extremum, &DataType)> {
+    match (call.function, &call.argument) {
+        (FunctionKind::Extremum(extremum, Retraction::Applied), Some(argument)) => Some((extremum, &argument.arrow)),
+        _ => None,
+    }
 }

@@ -9,15 +9,20 @@
 
 mod frame;
 mod global;
+mod incremental;
 mod layout;
 mod local;
 mod merge;
 mod numbers;
+mod order;
 mod partial;
+mod ready;
 mod state;
 #[cfg(test)]
 mod tests;
+mod view;
 
 pub use global::{GlobalGroupAgg, supports_global};
+pub use incremental::{IncrementalGroupAgg, supports_incremental};
 pub use local::{LocalGroupAgg, supports_local};
 pub(in crate::group_agg) use merge::{Merge, Visitor, visit};

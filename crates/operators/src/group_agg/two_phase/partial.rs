@@ -6,14 +6,18 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, NullArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema};
-use streamfusion_state::Value;
+use streamfusion_plan::Reason;
 use streamfusion_state::codec::{Codec, SectionColumns};
 
-use super::merge::{Merge, Visitor};
+use super::merge::{Merge, ValueVisitor, Visitor, counted_extremum, visit, visit_value};
+use super::view::{Carried, CountMarks, Extremes, FrameSet, SeenMarks, Set};
 use crate::OperatorError;
+use crate::group_agg::distinct::{DistinctKey, Shared};
+use crate::group_agg::extremum::Extremum;
 use crate::group_agg::native::Input;
 use crate::group_agg::rows::{ACCUMULATE, RETRACT};
-use crate::group_agg::support::Call;
+use crate::group_agg::support::{Call, Retraction};
+use crate::group_agg::value::Value;
 
 /// Rows of a batch with the number that each has in its frame.
 #[derive(Debug, Clone)]
@@ -39,6 +43,9 @@ pub(super) trait Partial: Debug + Send {
     /// Takes accumulators, whose columns these are.
     fn merge(&mut self, rows: &Numbered<'_>, columns: &[ArrayRef]) -> Result<(), OperatorError>;
 
+    /// Merges accumulators with each other: that of each number goes to the one of the number in `numbers`, of which there are `count`.
+    fn regroup(&mut self, numbers: &[u32], count: usize) -> Result<(), OperatorError>;
+
     /// Hands out the columns of all accumulators and forgets them.
     fn take_columns(&mut self, out: &mut Vec<ArrayRef>) -> Result<(), OperatorError>;
 
@@ -59,7 +66,8 @@ impl<F: Merge> Accumulators<F> {
         Self { function, output: call.output.clone(), values: Vec::new() }
     }
 
-    fn grow(&mut self, count: usize) {
+    /// Makes accumulators for so many numbers.
+    pub(super) fn grow(&mut self, count: usize) {
         if self.values.len() < count {
             self.values.resize_with(count, || self.function.create());
         }
@@ -117,6 +125,16 @@ impl<F: Merge> Partial for Accumulators<F> {
         Ok(())
     }
 
+    fn regroup(&mut self, numbers: &[u32], count: usize) -> Result<(), OperatorError> {
+        self.grow(numbers.len());
+        let old = std::mem::take(&mut self.values);
+        self.grow(count);
+        for (value, number) in old.iter().zip(numbers) {
+            self.function.merge(&mut self.values[*number as usize], value);
+        }
+        Ok(())
+    }
+
     fn take_columns(&mut self, out: &mut Vec<ArrayRef>) -> Result<(), OperatorError> {
         let codec = self.function.codec(&self.output);
         let mut writer = codec.writer(self.values.len());
@@ -129,8 +147,11 @@ impl<F: Merge> Partial for Accumulators<F> {
     }
 
     fn bytes(&self) -> usize {
-        let heap =
-            if std::mem::needs_drop::<F::Accumulator>() { self.values.iter().map(Value::heap_bytes).sum() } else { 0 };
+        let heap = if std::mem::needs_drop::<F::Accumulator>() {
+            self.values.iter().map(streamfusion_state::Value::heap_bytes).sum()
+        } else {
+            0
+        };
         self.values.capacity() * size_of::<F::Accumulator>() + heap
     }
 }
@@ -143,7 +164,7 @@ fn fields<T>(codec: &impl Codec<T>) -> Vec<Field> {
 }
 
 /// The types of a call's accumulator columns.
-pub(super) struct ColumnTypes;
+struct ColumnTypes;
 
 impl Visitor for ColumnTypes {
     type Out = Vec<DataType>;
@@ -153,13 +174,70 @@ impl Visitor for ColumnTypes {
     }
 }
 
-/// Accumulators without state.
-pub(super) struct Stateless;
+/// The Arrow types of a call's accumulator columns, or why it has none here.
+pub(super) fn column_types(call: &Call) -> Result<Vec<DataType>, Reason> {
+    match counted_extremum(call) {
+        Some((extremum, ty)) => visit_value(ty, NewExtremes(extremum)).map(|_| vec![DataType::Binary]),
+        None => visit(call, ColumnTypes),
+    }
+}
 
-impl Visitor for Stateless {
+/// Accumulators without state.
+struct New;
+
+impl Visitor for New {
     type Out = Box<dyn Partial>;
 
     fn visit<F: Merge>(self, function: F, call: &Call) -> Box<dyn Partial> {
         Box::new(Accumulators::new(function, call))
     }
+}
+
+/// The same of MIN or MAX over rows that retract.
+struct NewExtremes(Extremum);
+
+impl ValueVisitor for NewExtremes {
+    type Out = Box<dyn Partial>;
+
+    fn visit<I, V>(self) -> Box<dyn Partial>
+    where
+        I: Carried<Key = V>,
+        V: DistinctKey<Input = I> + Value<Input = I>,
+    {
+        Box::new(Extremes::<V>::new(self.0))
+    }
+}
+
+/// The accumulators of a call without state.
+pub(super) fn partial(call: &Call) -> Result<Box<dyn Partial>, Reason> {
+    match counted_extremum(call) {
+        Some((extremum, ty)) => visit_value(ty, NewExtremes(extremum)),
+        None => visit(call, New),
+    }
+}
+
+/// A DISTINCT set without state.
+struct NewSet {
+    retraction: Retraction,
+    calls: usize,
+}
+
+impl ValueVisitor for NewSet {
+    type Out = Box<dyn Set>;
+
+    fn visit<I, V>(self) -> Box<dyn Set>
+    where
+        I: Carried<Key = V>,
+        V: DistinctKey<Input = I> + Value<Input = I>,
+    {
+        match self.retraction {
+            Retraction::None => Box::new(FrameSet::<I, SeenMarks>::new(self.calls)),
+            Retraction::Applied => Box::new(FrameSet::<I, CountMarks>::new(self.calls)),
+        }
+    }
+}
+
+/// A DISTINCT set without state.
+pub(super) fn set(shared: &Shared, retraction: Retraction) -> Result<Box<dyn Set>, Reason> {
+    visit_value(&shared.ty, NewSet { retraction, calls: shared.calls })
 }

@@ -4,19 +4,33 @@ use std::fmt::Debug;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
+use streamfusion_plan::Reason;
 use streamfusion_state::{ColumnId, KeyedTable};
 
-use super::merge::{Merge, Visitor};
+use super::merge::{Merge, ValueVisitor, Visitor, counted_extremum, visit, visit_value};
 use super::partial::{Accumulators, Numbered, Partial};
+use super::view::{Carried, StoredExtremum, StoredSet, StoredValues};
 use crate::OperatorError;
+use crate::group_agg::distinct::{Counted, DistinctKey, ManyCounts, Seen, Shared};
+use crate::group_agg::extremum::Extremum;
 use crate::group_agg::rows::{EMPTY, Rows};
-use crate::group_agg::support::Call;
+use crate::group_agg::support::{Call, Retraction};
+use crate::group_agg::value::Value;
 use crate::group_agg::versions::{Output, Versions};
 
 /// One call of the global phase, whatever its function and type.
 pub(super) trait Merged: Debug + Send {
     /// Takes accumulators into the frame.
     fn merge(&mut self, rows: &Numbered<'_>, columns: &[ArrayRef]) -> Result<(), OperatorError>;
+
+    /// Takes rows into the frame: values of a DISTINCT set that became known to the call, or are not counted any more. For the rest see
+    /// [`Partial::fold`].
+    fn fold(
+        &mut self,
+        rows: &Numbered<'_>,
+        argument: Option<&ArrayRef>,
+        actions: Option<&[u8]>,
+    ) -> Result<(), OperatorError>;
 
     /// Merges the frame into state: `rows` are the frame's numbers with the groups and slots of their keys, in order. Returns
     /// the values before and after each; sets `changed` where they differ. A row that removes its group leaves an accumulator
@@ -44,6 +58,15 @@ struct Stored<F: Merge> {
 impl<F: Merge> Merged for Stored<F> {
     fn merge(&mut self, rows: &Numbered<'_>, columns: &[ArrayRef]) -> Result<(), OperatorError> {
         self.frame.merge(rows, columns)
+    }
+
+    fn fold(
+        &mut self,
+        rows: &Numbered<'_>,
+        argument: Option<&ArrayRef>,
+        actions: Option<&[u8]>,
+    ) -> Result<(), OperatorError> {
+        self.frame.fold(rows, argument, actions)
     }
 
     fn end_frame(
@@ -86,9 +109,9 @@ impl<F: Merge> Merged for Stored<F> {
 }
 
 /// Registers the state of a call with a table, under a name.
-pub(super) struct Register<'a> {
-    pub(super) table: &'a mut KeyedTable,
-    pub(super) name: String,
+struct Register<'a> {
+    table: &'a mut KeyedTable,
+    name: String,
 }
 
 impl Visitor for Register<'_> {
@@ -100,4 +123,67 @@ impl Visitor for Register<'_> {
         let (frame, output) = (Accumulators::new(function, call), call.output.clone());
         Box::new(Stored { frame, output, state, touched: Vec::new() })
     }
+}
+
+/// [`Register`] for MIN or MAX over rows that retract.
+struct RegisterExtremum<'a> {
+    extremum: Extremum,
+    call: &'a Call,
+    register: Register<'a>,
+}
+
+impl ValueVisitor for RegisterExtremum<'_> {
+    type Out = Box<dyn Merged>;
+
+    fn visit<I, V>(self) -> Box<dyn Merged>
+    where
+        I: Carried<Key = V>,
+        V: DistinctKey<Input = I> + Value<Input = I>,
+    {
+        StoredExtremum::<V>::boxed(self.extremum, self.call, self.register.table, self.register.name)
+    }
+}
+
+/// The accumulators of a call in state, which is registered with `table`, under `name`.
+pub(super) fn merged(call: &Call, table: &mut KeyedTable, name: String) -> Result<Box<dyn Merged>, Reason> {
+    let register = Register { table, name };
+    match counted_extremum(call) {
+        Some((extremum, ty)) => visit_value(ty, RegisterExtremum { extremum, call, register }),
+        None => visit(call, register),
+    }
+}
+
+/// Registers the state of a DISTINCT set with a table.
+struct RegisterSet<'a> {
+    shared: &'a Shared,
+    retraction: Retraction,
+    wanted: bool,
+    table: &'a mut KeyedTable,
+}
+
+impl ValueVisitor for RegisterSet<'_> {
+    type Out = Box<dyn StoredSet>;
+
+    fn visit<I, V>(self) -> Box<dyn StoredSet>
+    where
+        I: Carried<Key = V>,
+        V: DistinctKey<Input = I> + Value<Input = I>,
+    {
+        let Self { shared, retraction, wanted, table } = self;
+        match (retraction, shared.calls) {
+            (Retraction::None, _) => Box::new(StoredValues::<I, Seen<V>>::new(shared, wanted, table)),
+            (Retraction::Applied, 1) => Box::new(StoredValues::<I, Counted<V, i64>>::new(shared, wanted, table)),
+            (Retraction::Applied, _) => Box::new(StoredValues::<I, Counted<V, ManyCounts>>::new(shared, wanted, table)),
+        }
+    }
+}
+
+/// A DISTINCT set in state, which is registered with `table`. `wanted` says whether a call asks for the values themselves.
+pub(super) fn stored_set(
+    shared: &Shared,
+    retraction: Retraction,
+    wanted: bool,
+    table: &mut KeyedTable,
+) -> Result<Box<dyn StoredSet>, Reason> {
+    visit_value(&shared.ty, RegisterSet { shared, retraction, wanted, table })
 }

@@ -15,6 +15,9 @@ use streamfusion_row::{Batch, KeyGroup};
 use streamfusion_state::canonical::{Container, FormatVersion, Sections};
 use streamfusion_state::{KeyGroups, StateClock, StateContext};
 
+mod model;
+mod views;
+
 use super::*;
 use crate::bundle::FlushReason;
 use crate::group_agg::GroupAgg;
@@ -113,6 +116,7 @@ fn accumulators(call: &AggCall, retracts: bool) -> Vec<TypeKind> {
         "COUNT" => vec![TypeKind::BigInt],
         "SUM" if retracts => vec![call.ty.kind.clone(), TypeKind::BigInt],
         "AVG" => vec![if decimal { wide() } else { TypeKind::BigInt }, TypeKind::BigInt],
+        "MIN" | "MAX" if retracts => vec![TypeKind::View],
         _ => vec![call.ty.kind.clone()],
     }
 }
@@ -134,6 +138,11 @@ impl Query {
         if self.retracts && !counts {
             kinds.push(TypeKind::BigInt);
         }
+        let mut sets: Vec<usize> =
+            self.calls.iter().filter(|call| call.distinct).flat_map(|call| call.args.iter().copied()).collect();
+        sets.sort_unstable();
+        sets.dedup();
+        kinds.extend(sets.iter().map(|_| TypeKind::View));
         row_type(kinds)
     }
 
@@ -306,11 +315,14 @@ fn query(retracts: bool) -> impl Strategy<Value = Query> {
         2 => (prop::sample::select(vec!["MIN", "MAX"]), any_column).prop_map(|(name, column)| (name, vec![column])),
     ];
     let filter = prop_oneof![2 => Just(None), 1 => Just(Some(FILTER))];
-    let calls = prop::collection::vec((call_of, filter), 0..5);
+    let calls = prop::collection::vec((call_of, filter, any::<bool>()), 0..6);
     let grouping = prop::sample::select(vec![vec![], vec![KEY], vec![WORD], vec![KEY, WORD]]);
     (grouping, calls, any::<bool>()).prop_map(move |(grouping, calls, update_before)| {
-        let calls = calls.into_iter().filter(|((name, _), _)| !(retracts && ["MIN", "MAX"].contains(name)));
-        let calls = calls.map(|((name, args), filter)| call(name, &args, filter, retracts)).collect();
+        let calls = calls.into_iter().map(|((name, args), filter, distinct)| {
+            let distinct = distinct && !args.is_empty() && !["MIN", "MAX"].contains(&name);
+            AggCall { distinct, ..call(name, &args, filter, retracts) }
+        });
+        let calls = calls.collect();
         Query { grouping, calls, retracts, update_before }
     })
 }
@@ -495,7 +507,7 @@ fn model_bundle(
 }
 
 /// The operator at parallelism 2, restored, and brought back to one subtask: a rescale to and fro.
-fn restored(from: &mut GlobalGroupAgg, open: impl Fn(&StateContext) -> GlobalGroupAgg) -> GlobalGroupAgg {
+fn restored<O: Operator>(from: &mut O, open: impl Fn(&StateContext) -> O) -> O {
     let halves = [(0, 63), (64, 127)].map(|(first, last)| {
         let key_groups = KeyGroups { max_parallelism: 128, first, last };
         let context = StateContext { key_groups, clock: StateClock::fixed(0) };
@@ -510,7 +522,7 @@ fn restored(from: &mut GlobalGroupAgg, open: impl Fn(&StateContext) -> GlobalGro
     whole
 }
 
-fn move_state(from: &mut GlobalGroupAgg, to: &mut GlobalGroupAgg, groups: std::ops::RangeInclusive<u16>) {
+fn move_state(from: &mut dyn Operator, to: &mut dyn Operator, groups: std::ops::RangeInclusive<u16>) {
     let snapshot = from.state().unwrap().snapshot();
     for group in snapshot.key_groups().into_iter().filter(|group: &KeyGroup| groups.contains(&group.0)) {
         let sections = snapshot.sections(group).unwrap();
