@@ -100,8 +100,14 @@ impl Numbers {
                 }
             }
             BatchKeys::Bytes(keys) => {
+                // Rows of one key often follow one another.
+                let mut last: (&[u8], u32) = (&[], 0);
                 for row in rows {
                     let bytes = keys.row(row);
+                    if bytes == last.0 {
+                        numbers.push(last.1);
+                        continue;
+                    }
                     let hash = <Bytes as DistinctKey>::hash_item(bytes);
                     let known = self.count;
                     let number =
@@ -111,6 +117,7 @@ impl Numbers {
                         self.ends.push(self.bytes.len());
                     }
                     numbers.push(number);
+                    last = (bytes, number); // a BinaryRow has a byte at least
                 }
             }
         }

@@ -1,6 +1,7 @@
 package org.apache.flink.streamfusion.tests;
 
 import org.apache.flink.types.Row;
+import org.apache.flink.types.RowKind;
 
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -88,28 +89,142 @@ class TwoPhaseAggregateParityTest {
                 .run();
     }
 
-    /** The other way round: where DISTINCT aggregates are split, Flink's incremental aggregate feeds a native global one. */
-    @Test
-    void nativeGlobalAggregateReadsAccumulatorsOfFlink() throws Exception {
-        splitDistinct("SELECT COUNT(DISTINCT v), SUM(v), COUNT(*), MAX(v) FROM t")
+    @ParameterizedTest
+    @ValueSource(ints = {1, 2, 7, 4096})
+    void distinctSetsGrow(int size) throws Exception {
+        twoPhases(size, "SELECT COUNT(*), COUNT(DISTINCT v), COUNT(DISTINCT v) FILTER (WHERE v > 3), COUNT(DISTINCT s) FILTER (WHERE v > 0), "
+                        + "SUM(DISTINCT v) FILTER (WHERE s IS NOT NULL), AVG(DISTINCT v), COUNT(*) FILTER (WHERE v < 5), MAX(v) FROM t")
                 .input("t", "k INT, v BIGINT, s STRING", smallRows())
+                .expectNative("MiniBatchAssigner", "Calc", "LocalGroupAggregate", "Exchange", "GlobalGroupAggregate")
+                .run();
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {1, 2, 7, 4096})
+    void distinctSetsAndExtremaRetract(int size) throws Exception {
+        List<Row> changelog = new ArrayList<>(Changelogs.retracting(smallRows(), 3));
+        changelog.addAll(Changelogs.emptied(smallRows(), 1));
+        changelog.addAll(Changelogs.retracting(smallRows(), 2));
+        twoPhases(size, "SELECT COUNT(DISTINCT v), COUNT(DISTINCT v) FILTER (WHERE v > 3), COUNT(DISTINCT s), MIN(v), MAX(s), "
+                        + "MIN(v) FILTER (WHERE v > 2), SUM(DISTINCT v) FROM t")
+                .changelog("t", "k INT, v BIGINT, s STRING", ALL_KINDS, changelog)
+                .expectNative("MiniBatchAssigner", "Calc", "LocalGroupAggregate", "Exchange", "GlobalGroupAggregate")
+                .run();
+    }
+
+    static Stream<EdgeValues.Column> distinctColumns() {
+        return EdgeValues.allTypes().stream().filter(column -> !column.type().contains("BINARY") && !column.type().equals("BYTES"));
+    }
+
+    @ParameterizedTest
+    @MethodSource("distinctColumns")
+    void typesOfDistinctValues(EdgeValues.Column column) throws Exception {
+        String query = "SELECT k, COUNT(DISTINCT v), COUNT(DISTINCT v) FILTER (WHERE f), MIN(v), MAX(v) FROM t GROUP BY k";
+        twoPhases(7, query).input("t", ddl(column), rows(column)).run();
+        twoPhases(7, query).changelog("t", ddl(column), ALL_KINDS, Changelogs.retracting(rows(column), 11)).run();
+    }
+
+    @Test
+    void retractionsOfRowsNeverSeen() throws Exception {
+        List<Row> changelog = new ArrayList<>();
+        for (RowKind kind : new RowKind[] {RowKind.DELETE, RowKind.INSERT, RowKind.DELETE, RowKind.DELETE, RowKind.INSERT}) {
+            for (Row row : smallRows()) {
+                Row copy = Row.copy(row);
+                copy.setKind(kind);
+                changelog.add(copy);
+            }
+        }
+        for (int size : new int[] {1, 2, 7, 100, 4096}) {
+            twoPhases(size, "SELECT COUNT(DISTINCT v), COUNT(DISTINCT s), COUNT(DISTINCT s) FILTER (WHERE v > 3), MIN(v), MAX(s), "
+                            + "SUM(DISTINCT v) FROM t")
+                    .changelog("t", "k INT, v BIGINT, s STRING", ALL_KINDS, changelog)
+                    .run();
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {1, 2, 7, 4096})
+    void twoSubtasksLeaveTheSameTableOfDistinctValues(int size) throws Exception {
+        twoPhases(size, "SELECT k, COUNT(DISTINCT v), COUNT(DISTINCT s) FILTER (WHERE v > 0), MAX(v) FROM t GROUP BY k")
+                .changelog("t", "k INT, v BIGINT, s STRING", ALL_KINDS, Changelogs.retracting(smallRows(), 5))
+                .parallelism(2)
+                .finalTable()
+                .run();
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {1, 2, 7, 4096})
+    void splitDistinctSetsGrow(int size) throws Exception {
+        splitDistinct(size, "SELECT COUNT(DISTINCT v), COUNT(DISTINCT v) FILTER (WHERE v > 3), SUM(v), COUNT(*), MAX(v) FROM t")
+                .input("t", "k INT, v BIGINT, s STRING", smallRows())
+                .expectNative(SPLIT)
+                .run();
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {1, 2, 7, 4096})
+    void splitDistinctSetsRetract(int size) throws Exception {
+        splitDistinct(size, "SELECT COUNT(DISTINCT v), SUM(v), MIN(v), MAX(v) FILTER (WHERE v < 9) FROM t")
+                .changelog("t", "k INT, v BIGINT, s STRING", ALL_KINDS, Changelogs.retracting(smallRows(), 3))
+                .expectNative(SPLIT)
                 .run();
     }
 
     @Test
-    void nativeGlobalAggregateReadsRetractingAccumulatorsOfFlink() throws Exception {
-        splitDistinct("SELECT COUNT(DISTINCT v), SUM(v), AVG(k) FROM t")
+    void severalSplitDistinctSetsByKey() throws Exception {
+        splitDistinct(7, "SELECT k, COUNT(DISTINCT v), COUNT(DISTINCT s), COUNT(*), MIN(s) FROM t GROUP BY k")
+                .changelog("t", "k INT, v BIGINT, s STRING", ALL_KINDS, Changelogs.retracting(smallRows(), 13))
+                .run();
+    }
+
+    @Test
+    void splitDistinctSetsWithoutAnIncrementalAggregate() throws Exception {
+        splitDistinct(7, "SELECT COUNT(DISTINCT v), SUM(v), MAX(v) FROM t")
+                .set("table.optimizer.incremental-agg-enabled", "false")
                 .changelog("t", "k INT, v BIGINT, s STRING", ALL_KINDS, Changelogs.retracting(smallRows(), 3))
                 .run();
     }
 
-    private static Parity splitDistinct(String query) {
-        return twoPhases(7, query)
-                .set("table.optimizer.distinct-agg.split.enabled", "true")
+    @Test
+    void equalResultsOfDistinctSetsGoOutWithATimeToLive() throws Exception {
+        for (String split : new String[] {"false", "true"}) {
+            twoPhases(7, "SELECT COUNT(DISTINCT v), COUNT(*), MAX(v) FROM t")
+                    .changelog("t", "k INT, v BIGINT, s STRING", ALL_KINDS, Changelogs.retracting(smallRows(), 3))
+                    .set("table.optimizer.distinct-agg.split.enabled", split)
+                    .set("table.exec.state.ttl", "1 h")
+                    .run();
+        }
+    }
+
+    /** Floats are added in the order of Flink's hash map. All phases stay, and say why. */
+    @Test
+    void phasesStayOnFlinkTogether() throws Exception {
+        twoPhases(7, "SELECT SUM(DISTINCT d), COUNT(*) FROM t")
+                .input("t", "d DOUBLE", Row.of(1.5), Row.of(2.5), Row.of(1.5))
+                .expectStock("LocalGroupAggregate", "in the order of a hash map")
+                .expectStock("Exchange", "LocalGroupAggregate does not")
+                .expectStock("GlobalGroupAggregate", "in the order of a hash map")
+                .run();
+    }
+
+    /** Flink's incremental aggregate feeds a native global one, if there are no maps between them. */
+    @Test
+    void nativeGlobalAggregateReadsAccumulatorsOfFlink() throws Exception {
+        splitDistinct(7, "SELECT COUNT(DISTINCT v), SUM(d), COUNT(*) FROM t")
+                .input("t", "v BIGINT, d DOUBLE", Row.of(1L, 1.5), Row.of(2L, 2.5), Row.of(1L, 1.5), Row.of(null, 0.5))
                 .set("streamfusion.islands.weigh", "false")
-                .expectStock("LocalGroupAggregate", "DISTINCT aggregates are not supported natively in two phases")
-                .expectStock("IncrementalGroupAggregate", "not supported natively")
-                .expectStock("Exchange", "LocalGroupAggregate does not");
+                .expectStock("IncrementalGroupAggregate", "in the order of a hash map")
+                .expectStock("LocalGroupAggregate", "IncrementalGroupAggregate does not")
+                .expectStock("Exchange", "IncrementalGroupAggregate does not")
+                .run();
+    }
+
+    private static final String[] SPLIT = {
+        "MiniBatchAssigner", "Calc", "LocalGroupAggregate", "Exchange", "IncrementalGroupAggregate", "Exchange", "GlobalGroupAggregate"
+    };
+
+    private static Parity splitDistinct(int size, String query) {
+        return twoPhases(size, query).set("table.optimizer.distinct-agg.split.enabled", "true");
     }
 
     /** A query in mini-batch mode. Flink's order over groups is that of a hash map, so tables are compared where there are several. */
