@@ -7,7 +7,7 @@ use streamfusion_expr::{HostFunction, host_calls};
 use streamfusion_operators::deduplicate::{StoredKind, is_stateful};
 use streamfusion_operators::{
     Calc, ChangelogNormalize, Deduplicate, DropUpdateBefore, Expand, GlobalGroupAgg, GroupAgg, IncrementalGroupAgg,
-    Join, LocalGroupAgg, MiniBatchAssigner, Operator, OverAggregate, TemporalJoin, WatermarkAssigner,
+    Join, LocalGroupAgg, LocalWindowAgg, MiniBatchAssigner, Operator, OverAggregate, TemporalJoin, WatermarkAssigner, WindowAgg,
     WindowDeduplicate, WindowJoin, WindowTableFunction, group_window, interval_join, rank, temporal_sort, unslicing,
     window_rank,
 };
@@ -70,6 +70,18 @@ pub(crate) fn operator(
         NodeKind::Deduplicate(deduplicate) => {
             let (input, context) = keyed(spec, context)?;
             Some(Box::new(Deduplicate::try_new(deduplicate, input, stored, context).map_err(failed)?))
+        }
+        NodeKind::WindowAggregate(aggregate) if !matches!(aggregate.windowing.window, WindowSpec::Session { .. }) => {
+            let (input, context) = keyed(spec, context)?;
+            Some(Box::new(WindowAgg::try_new(aggregate, input, context).map_err(failed)?))
+        }
+        NodeKind::LocalWindowAggregate(aggregate) => {
+            let input = spec.inputs.first().ok_or_else(|| unsupported("a local aggregate has no input"))?;
+            Some(Box::new(LocalWindowAgg::try_new(aggregate, input).map_err(failed)?))
+        }
+        NodeKind::GlobalWindowAggregate(aggregate) => {
+            let (input, context) = keyed(spec, context)?;
+            Some(Box::new(WindowAgg::try_new_global(aggregate, input, context).map_err(failed)?))
         }
         NodeKind::MiniBatchAssigner(assigner) => Some(Box::new(MiniBatchAssigner::new(assigner))),
         NodeKind::Join(join) => {

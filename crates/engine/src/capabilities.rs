@@ -4,7 +4,7 @@ use streamfusion_expr::clock::{self, Clock};
 use streamfusion_expr::host_calls;
 use streamfusion_operators::{
     changelog_normalize, deduplicate, expand, group_agg, join, over, rank, temporal_sort, unslicing,
-    watermark_assigner, window_deduplicate, window_join, window_rank, window_table_function,
+    watermark_assigner, window_agg, window_deduplicate, window_join, window_rank, window_table_function,
 };
 use streamfusion_plan::node::{Distribution, Node, NodeKind, WindowSpec};
 use streamfusion_plan::reader::Config;
@@ -77,6 +77,33 @@ impl Capabilities for Engine {
                 group_agg::supports_incremental(spec, input, &node.output)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
             }
+            NodeKind::WindowAggregate(spec) if matches!(spec.windowing.window, WindowSpec::Session { .. }) => {
+                let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
+                hashable(&spec.grouping, input)?;
+                unslicing::supports_sessions(spec, input)?;
+                carried(&node.output)?;
+                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+            }
+            NodeKind::WindowAggregate(spec) => {
+                let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
+                hashable(&spec.grouping, input)?;
+                window_agg::supports(spec, input)?;
+                carried(&node.output)?;
+                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+            }
+            NodeKind::LocalWindowAggregate(spec) => {
+                let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
+                hashable(&spec.grouping, input)?;
+                window_agg::supports_local(spec, input, &node.output)?;
+                Ok(NativeNode::default())
+            }
+            NodeKind::GlobalWindowAggregate(spec) => {
+                let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
+                hashable(&spec.grouping, input)?;
+                window_agg::supports_global(spec, input)?;
+                carried(&node.output)?;
+                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+            }
             NodeKind::ChangelogNormalize(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.unique_keys, input)?;
@@ -100,13 +127,6 @@ impl Capabilities for Engine {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.partition, input)?;
                 rank::supports(spec, input)?;
-                Ok(NativeNode { hosts: Vec::new(), stateful: true })
-            }
-            NodeKind::WindowAggregate(spec) if matches!(spec.windowing.window, WindowSpec::Session { .. }) => {
-                let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
-                hashable(&spec.grouping, input)?;
-                unslicing::supports_sessions(spec, input)?;
-                carried(&node.output)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
             }
             NodeKind::OverAggregate(spec) => {
@@ -142,9 +162,6 @@ impl Capabilities for Engine {
             }
             NodeKind::IntervalJoin(_)
             | NodeKind::TemporalJoin(_)
-            | NodeKind::WindowAggregate(_)
-            | NodeKind::LocalWindowAggregate(_)
-            | NodeKind::GlobalWindowAggregate(_)
             | NodeKind::GroupWindowAggregate(_) => Err(node.not_supported()),
             NodeKind::Stock(reason) => Err(reason.clone()),
         }

@@ -87,7 +87,7 @@ impl WatermarkAssigner {
 }
 
 /// What Flink fails with.
-fn null_row_time() -> OperatorError {
+pub(crate) fn null_row_time() -> OperatorError {
     OperatorError::Expr(ExprError::Java {
         class: "java.lang.RuntimeException",
         message: "RowTime field should not be null, please convert it to a non-null long value.".into(),

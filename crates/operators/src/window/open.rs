@@ -24,8 +24,9 @@ pub(crate) struct OpenWindows {
     slots: BTreeMap<(i64, i64), Vec<u32>>,
     /// How many there are in it.
     open: usize,
-    /// Of the window that is being handed out.
+    /// Of the window that is being handed out, whose end stands beside it.
     due: std::vec::IntoIter<u32>,
+    due_end: i64,
     /// Ends and their instants, by the low bits of a hash; empty where time is not shifted.
     known: Vec<(i64, i64)>,
 }
@@ -33,7 +34,15 @@ pub(crate) struct OpenWindows {
 impl OpenWindows {
     pub(crate) fn new(zone: WindowZone) -> Self {
         let known = if zone.is_utc() { Vec::new() } else { vec![(i64::MAX, zone.window_timer(i64::MAX)); KNOWN_ENDS] };
-        Self { zone, progress: i64::MIN, slots: BTreeMap::new(), open: 0, due: Vec::new().into_iter(), known }
+        Self {
+            zone,
+            progress: i64::MIN,
+            slots: BTreeMap::new(),
+            open: 0,
+            due: Vec::new().into_iter(),
+            due_end: 0,
+            known,
+        }
     }
 
     /// How far event time has come.
@@ -95,9 +104,26 @@ impl OpenWindows {
             if first.key().0 > self.progress {
                 return None;
             }
+            self.due_end = first.key().1;
             let slots = first.remove();
             self.open -= slots.len();
             self.due = slots.into_iter();
+        }
+    }
+
+    /// The next slots that are due, which are forgotten: at most `limit`, of one window, whose end is returned.
+    pub(crate) fn next_due_of_window(&mut self, limit: usize, slots: &mut Vec<u32>) -> Option<i64> {
+        slots.clear();
+        slots.push(self.next_due()?);
+        slots.extend(self.due.by_ref().take(limit.saturating_sub(1)));
+        Some(self.due_end)
+    }
+
+    /// The instant at which the first window is due, of those that have slots.
+    pub(crate) fn first_timer(&self) -> Option<i64> {
+        match self.due.len() {
+            0 => self.slots.first_key_value().map(|((timer, _), _)| *timer),
+            _ => Some(self.progress),
         }
     }
 
