@@ -7,9 +7,9 @@ use streamfusion_expr::{HostFunction, host_calls};
 use streamfusion_operators::deduplicate::{StoredKind, is_stateful};
 use streamfusion_operators::{
     Calc, ChangelogNormalize, Deduplicate, DropUpdateBefore, Expand, GlobalGroupAgg, GroupAgg, IncrementalGroupAgg,
-    Join, LocalGroupAgg, LocalWindowAgg, MiniBatchAssigner, Operator, OverAggregate, TemporalJoin, WatermarkAssigner, WindowAgg,
-    WindowDeduplicate, WindowJoin, WindowTableFunction, group_window, interval_join, rank, temporal_sort, unslicing,
-    window_rank,
+    Join, LocalGroupAgg, LocalWindowAgg, MiniBatchAssigner, Operator, OverAggregate, TemporalJoin, WatermarkAssigner,
+    WindowAgg, WindowDeduplicate, WindowJoin, WindowTableFunction, group_window, interval_join, rank, temporal_sort,
+    unslicing, window_rank,
 };
 use streamfusion_plan::node::{NodeKind, WindowSpec};
 use streamfusion_plan::spec::{SpecHost, SpecNode};

@@ -160,9 +160,9 @@ impl Capabilities for Engine {
                 window_join::supports(spec, left, right)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
             }
-            NodeKind::IntervalJoin(_)
-            | NodeKind::TemporalJoin(_)
-            | NodeKind::GroupWindowAggregate(_) => Err(node.not_supported()),
+            NodeKind::IntervalJoin(_) | NodeKind::TemporalJoin(_) | NodeKind::GroupWindowAggregate(_) => {
+                Err(node.not_supported())
+            }
             NodeKind::Stock(reason) => Err(reason.clone()),
         }
     }
