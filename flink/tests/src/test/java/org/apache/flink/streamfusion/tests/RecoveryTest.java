@@ -79,6 +79,25 @@ class RecoveryTest {
             "k BIGINT, n BIGINT, m BIGINT, s BIGINT, PRIMARY KEY (k) NOT ENFORCED",
             expectedMatches());
 
+    /** The highest ids of each group: of rows that are only inserted the first ones are kept. */
+    private static final Query HIGHEST = new Query(
+            ("INSERT INTO counts SELECT k, n, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY id DESC) AS n "
+                            + "FROM (SELECT MOD(id, %d) AS k, id FROM ids)) WHERE n <= 3")
+                    .formatted(GROUPS),
+            "k BIGINT, n BIGINT, id BIGINT, PRIMARY KEY (k, n) NOT ENFORCED",
+            expectedHighest(),
+            "Rank");
+
+    /** The groups that were behind in the end, of sums that grow: all rows are kept. */
+    private static final Query BEHIND = new Query(
+            ("INSERT INTO counts SELECT g, n, k, s FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY g ORDER BY s, k) AS n FROM "
+                            + "(SELECT MOD(k, 3) AS g, k, s FROM (SELECT MOD(id, %d) AS k, SUM(MOD(id, 5)) AS s FROM ids "
+                            + "GROUP BY MOD(id, %d)))) WHERE n <= 4")
+                    .formatted(GROUPS, GROUPS),
+            "g BIGINT, n BIGINT, k BIGINT, s BIGINT, PRIMARY KEY (g, n) NOT ENFORCED",
+            expectedBehind(),
+            "Rank");
+
     private static final Query FIRST_BY_ARRIVAL = byArrival("ASC", 0);
     private static final Query LAST_BY_ARRIVAL = byArrival("DESC", IDS - TrialIdsFactory.PARTITIONS);
     private static final Query LAST_UPSERTS = onePerKey("latest", "ChangelogNormalize", IDS - TrialIdsFactory.PARTITIONS);
@@ -126,6 +145,38 @@ class RecoveryTest {
                     LongStream.range(0, IDS).filter(id -> id % 7 == residue && id % 3 == 0).summaryStatistics();
             rows.add("(%d, %d, %d, %d)".formatted(key, count, found.getCount(), found.getSum()));
         }
+        return String.join("\n", rows);
+    }
+
+    private static String expectedHighest() {
+        List<String> rows = new ArrayList<>();
+        for (long key = 0; key < GROUPS; key++) {
+            long highest = key + (IDS - 1 - key) / GROUPS * GROUPS;
+            for (long rank = 1; rank <= 3; rank++) {
+                rows.add("(%d, %d, %d)".formatted(key, rank, highest - (rank - 1) * GROUPS));
+            }
+        }
+        rows.sort(Comparator.naturalOrder());
+        return String.join("\n", rows);
+    }
+
+    private static String expectedBehind() {
+        long[] sums = new long[(int) GROUPS];
+        LongStream.range(0, IDS).forEach(id -> sums[(int) (id % GROUPS)] += id % 5);
+        List<String> rows = new ArrayList<>();
+        for (long group = 0; group < 3; group++) {
+            final long residue = group;
+            List<Long> keys = LongStream.range(0, GROUPS)
+                    .filter(key -> key % 3 == residue)
+                    .boxed()
+                    .sorted(Comparator.<Long>comparingLong(key -> sums[key.intValue()]).thenComparing(key -> key))
+                    .toList();
+            for (int rank = 1; rank <= 4; rank++) {
+                long key = keys.get(rank - 1);
+                rows.add("(%d, %d, %d, %d)".formatted(group, rank, key, sums[(int) key]));
+            }
+        }
+        rows.sort(Comparator.naturalOrder());
         return String.join("\n", rows);
     }
 
@@ -319,9 +370,9 @@ class RecoveryTest {
         }
     }
 
-    static List<Arguments> onePerKey() {
+    static List<Arguments> rowsPerKey() {
         List<Arguments> cases = new ArrayList<>();
-        for (Query query : List.of(FIRST_BY_ARRIVAL, LAST_BY_ARRIVAL, LAST_UPSERTS)) {
+        for (Query query : List.of(FIRST_BY_ARRIVAL, LAST_BY_ARRIVAL, LAST_UPSERTS, HIGHEST, BEHIND)) {
             cases.add(Arguments.of(query, false));
             cases.add(Arguments.of(query, true));
         }
@@ -330,15 +381,32 @@ class RecoveryTest {
 
     /** With mini-batch in bundles of 1,000 rows, which no checkpoint and no failure waits for. */
     @ParameterizedTest
-    @MethodSource("onePerKey")
+    @MethodSource("rowsPerKey")
     void rowsPerKeyAreThoseOfTheCheckpoint(Query query, boolean bundles) throws Exception {
         Configuration configuration = configuration("hashmap");
-        configuration.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofMillis(50));
         if (bundles) {
-            configuration.setString("table.exec.mini-batch.enabled", "true");
-            configuration.setString("table.exec.mini-batch.size", "1000");
-            configuration.setString("table.exec.mini-batch.allow-latency", "1 h");
+            inBundles(configuration);
         }
+        failAndRecover(query, configuration);
+    }
+
+    @Test
+    void bundleOfGroupsThatFailsIsThereOnce() throws Exception {
+        Configuration configuration = configuration("hashmap");
+        inBundles(configuration);
+        configuration.setString("table.optimizer.agg-phase-strategy", "ONE_PHASE");
+        failAndRecover(COUNTS, configuration);
+    }
+
+    private static void inBundles(Configuration configuration) {
+        configuration.setString("table.exec.mini-batch.enabled", "true");
+        configuration.setString("table.exec.mini-batch.size", "1000");
+        configuration.setString("table.exec.mini-batch.allow-latency", "1 h");
+        configuration.setString("streamfusion.top-n.mini-batch", "true");
+    }
+
+    private void failAndRecover(Query query, Configuration configuration) throws Exception {
+        configuration.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofMillis(50));
         try (Job job = new Job(query, Trial.failing(2))) {
             JobClient client = job.submit(configuration, 2);
             job.trial.awaitHalf();
