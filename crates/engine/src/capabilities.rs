@@ -3,8 +3,8 @@
 use streamfusion_expr::clock::{self, Clock};
 use streamfusion_expr::host_calls;
 use streamfusion_operators::{
-    changelog_normalize, deduplicate, expand, group_agg, join, over, rank, temporal_sort, unslicing,
-    watermark_assigner, window_agg, window_deduplicate, window_join, window_rank, window_table_function,
+    changelog_normalize, deduplicate, expand, group_agg, interval_join, join, over, rank, temporal_join, temporal_sort,
+    unslicing, watermark_assigner, window_agg, window_deduplicate, window_join, window_rank, window_table_function,
 };
 use streamfusion_plan::node::{Distribution, Node, NodeKind, WindowSpec};
 use streamfusion_plan::reader::Config;
@@ -123,6 +123,20 @@ impl Capabilities for Engine {
                 join::supports(spec, left, right)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
             }
+            NodeKind::IntervalJoin(spec) => {
+                let [left, right] = inputs else { return Err(Reason::new("a join has not two inputs")) };
+                hashable(&spec.join.left_keys, left)?;
+                hashable(&spec.join.right_keys, right)?;
+                interval_join::supports(spec, left, right)?;
+                Ok(NativeNode { hosts: Vec::new(), stateful: interval_join::is_stateful(spec) })
+            }
+            NodeKind::TemporalJoin(spec) => {
+                let [left, right] = inputs else { return Err(Reason::new("a join has not two inputs")) };
+                hashable(&spec.join.left_keys, left)?;
+                hashable(&spec.join.right_keys, right)?;
+                temporal_join::supports(spec, left, right)?;
+                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+            }
             NodeKind::Rank(spec) | NodeKind::SortLimit(spec) | NodeKind::Limit(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.partition, input)?;
@@ -160,9 +174,7 @@ impl Capabilities for Engine {
                 window_join::supports(spec, left, right)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
             }
-            NodeKind::IntervalJoin(_) | NodeKind::TemporalJoin(_) | NodeKind::GroupWindowAggregate(_) => {
-                Err(node.not_supported())
-            }
+            NodeKind::GroupWindowAggregate(_) => Err(node.not_supported()),
             NodeKind::Stock(reason) => Err(reason.clone()),
         }
     }
