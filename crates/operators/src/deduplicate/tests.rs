@@ -5,7 +5,7 @@ use streamfusion_plan::node::{self, KeepRow};
 use streamfusion_plan::types::TimeDomain;
 use streamfusion_state::StateContext;
 
-use super::{Deduplicate, StoredKind, supports};
+use super::{Deduplicate, StoredKind};
 use crate::row_per_key::testing::bundles::{Plan, by_key, check_bundles, plans};
 use crate::row_per_key::testing::{
     Job, Row, Store, batch, check, check_every_restore, context, cuts, input_type, key_of, row, rows,
