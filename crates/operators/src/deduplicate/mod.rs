@@ -38,10 +38,8 @@ const TABLE: &str = "deduplicate";
 
 /// Whether [`Deduplicate`] does over rows of `input` exactly what Flink does.
 pub fn supports(spec: &node::Deduplicate, input: &LogicalType) -> Result<(), Reason> {
-    if spec.time == TimeDomain::Rowtime {
-        if spec.rowtime_column(input).is_none() {
-            return Err(Reason::new("its input has no row-time attribute"));
-        }
+    if spec.time == TimeDomain::Rowtime && spec.rowtime_column(input).is_none() {
+        return Err(Reason::new("its input has no row-time attribute"));
     }
     row_per_key::supports(&spec.unique_keys, input)
 }
@@ -73,7 +71,7 @@ enum Mode {
     KeepFirst(KeepFirst),
     KeepLast(KeepLast),
     ByRowTime(ByRowTime),
-    FirstByTime(FirstByTime),
+    FirstByTime(Box<FirstByTime>),
 }
 
 impl Deduplicate {

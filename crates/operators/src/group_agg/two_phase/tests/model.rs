@@ -151,10 +151,10 @@ impl<'a> Model<'a> {
             ("SUM", _) => acc.sum = Some(acc.sum.unwrap_or(0).wrapping_add(value.number().wrapping_mul(change))),
             (name @ ("MIN" | "MAX"), true) if change > 0 => acc.extreme.accumulate(name, value),
             (name @ ("MIN" | "MAX"), true) => acc.extreme.retract(name, value),
-            (name @ ("MIN" | "MAX"), false) => {
-                if acc.extreme.best.is_none() || Extreme::better(name, value, &acc.extreme.best) {
-                    acc.extreme.best = Some(value.clone());
-                }
+            (name @ ("MIN" | "MAX"), false)
+                if acc.extreme.best.is_none() || Extreme::better(name, value, &acc.extreme.best) =>
+            {
+                acc.extreme.best = Some(value.clone());
             }
             _ => {}
         }
