@@ -100,7 +100,7 @@ impl Deduplicate {
         let mode = match (spec.rowtime_column(input), spec.keep) {
             (Some(column), KeepRow::First) if spec.output_insert_only => {
                 let keep = FirstByTime::try_new(spec, input, column, context)?;
-                return Ok(Self { frames: Frames::new(None), mode: Mode::FirstByTime(keep) });
+                return Ok(Self { frames: Frames::new(None), mode: Mode::FirstByTime(Box::new(keep)) });
             }
             (Some(column), _) => Mode::ByRowTime(ByRowTime::try_new(spec, input, column, emission, context)?),
             (None, KeepRow::First) => Mode::KeepFirst(KeepFirst::try_new(spec, input, context)?),
