@@ -20,7 +20,7 @@ pub(super) struct TopN<S: SortKeys> {
     latency: Option<Latency>,
 }
 
-/// How long bundles wait. Flink's planner puts no mini-batch assigner in front of a Top-N, so that there may be no markers.
+/// How long bundles wait at most: in event time markers come with watermarks alone, and Flink's Top-N waits for none.
 #[derive(Debug, Clone, Copy)]
 struct Latency {
     most_ms: i64,

@@ -34,7 +34,7 @@ pub struct Rank {
 pub struct RankMiniBatch {
     /// The most rows of one, at least 1.
     pub size: u64,
-    /// How long one waits for more rows, at least 1 ms: there may be no mini-batch assigner in front of a Top-N.
+    /// How long one waits for more rows, at least 1 ms: in event time markers come with watermarks alone, for which Flink's Top-N does not wait.
     pub latency_ms: i64,
 }
 

@@ -140,7 +140,7 @@ class TopNParityTest {
             }
         }
         inBundles(changelogOfRowsThatAreThere(topN("k, part, v, d, n", "PARTITION BY k ORDER BY v", "n BETWEEN 2 AND 4")), size)
-                .expectNative("Exchange", "Rank")
+                .expectNative("MiniBatchAssigner", "Exchange", "Rank")
                 .run();
     }
 
