@@ -55,9 +55,7 @@ pub fn supports(spec: &node::IntervalJoin, left: &LogicalType, right: &LogicalTy
     }
     // by the clock, Flink pads a right row at another moment than this operator does
     if spec.bounds.time == TimeDomain::Proctime && matches!(join.join_type, JoinType::Right | JoinType::Full) {
-        return Err(Reason::new(
-            "an interval join of type RIGHT or FULL in processing time is not supported natively",
-        ));
+        return Err(Reason::new("an interval join of type RIGHT or FULL in processing time is not supported natively"));
     }
     timed_input::supports(side(spec, Input::Left).columns, left)?;
     timed_input::supports(side(spec, Input::Right).columns, right)?;
