@@ -9,7 +9,7 @@ use streamfusion_operators::{
 use streamfusion_plan::node::{Distribution, Node, NodeKind, WindowSpec};
 use streamfusion_plan::reader::Config;
 use streamfusion_plan::rex::{Function, Rex};
-use streamfusion_plan::types::LogicalType;
+use streamfusion_plan::types::{LogicalType, TimeDomain};
 use streamfusion_plan::{Capabilities, Host, NativeNode, Reason};
 use streamfusion_row::binary::KeyEncoder;
 use streamfusion_row::types::arrow_type;
@@ -114,6 +114,11 @@ impl Capabilities for Engine {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.unique_keys, input)?;
                 deduplicate::supports(spec, input)?;
+                if spec.output_insert_only && spec.time == TimeDomain::Rowtime {
+                    return Err(Reason::new(
+                        "keeping the first row by row time, insert-only, needs timers of event time",
+                    ));
+                }
                 Ok(NativeNode { hosts: Vec::new(), stateful: deduplicate::is_stateful(spec) })
             }
             NodeKind::Join(spec) => {

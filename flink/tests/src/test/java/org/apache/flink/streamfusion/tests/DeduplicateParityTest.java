@@ -71,32 +71,11 @@ class DeduplicateParityTest {
                 .run();
     }
 
-    /** Of each eight rows in a row the earliest, when the watermark has reached it. */
-    private static Parity firstByRowTime() {
-        return Parity.of("SELECT g, id, k, v, name, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY g ORDER BY ts) AS rn"
-                        + " FROM (SELECT id / 8 AS g, id, k, v, name, ts FROM t)) WHERE rn = 1")
-                .input("t", WindowedRows.local("'2' SECOND"), WindowedRows.rows(1200, 5))
-                .set(WindowedRows.EXACT_WATERMARKS[0], WindowedRows.EXACT_WATERMARKS[1])
-                .upsertBy("g")
-                .perKey();
-    }
-
     @Test
-    void firstByRowTimeWaitsForWatermarks() throws Exception {
-        firstByRowTime()
-                .batchSizes(1, 2, 7, 4096)
-                .expectNative("WatermarkAssigner", "Calc", "Exchange", "Deduplicate", "Calc")
-                .run();
-    }
-
-    @ParameterizedTest
-    @ValueSource(strings = {"hashmap", "rocksdb"})
-    void firstByRowTimeInParallelWithATimeToLive(String backend) throws Exception {
-        firstByRowTime()
-                .set("table.exec.state.ttl", "1 h")
-                .set("state.backend.type", backend)
-                .parallelism(2)
-                .batchSizes(7)
+    void firstByRowTimeNeedsTimers() throws Exception {
+        byRowTime("ASC", "v + 1 AS w", rows(true))
+                .expectStock("Deduplicate", "timers").expectStock("Exchange", "stays on Flink")
+                .finalTable()
                 .run();
     }
 
