@@ -226,8 +226,10 @@ public final class Parity {
         configuration.setString(Engine.ISLANDS_WEIGH, "false");
         configuration.setString("pipeline.auto-watermark-interval", "0 ms");
         options.forEach(configuration::setString);
+        List<ParityInput> read =
+                parallelism == 1 ? inputs : inputs.stream().map(ParityInput::withoutLateRows).toList();
         return new ParityJob(
-                configuration, parallelism, setUp, inputs, variant.form(), sinks, keys, statements);
+                configuration, parallelism, setUp, read, variant.form(), sinks, keys, statements);
     }
 
     private void compare(
