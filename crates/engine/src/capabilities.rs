@@ -81,6 +81,9 @@ impl Capabilities for Engine {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.grouping, input)?;
                 unslicing::supports_sessions(spec, input)?;
+                if !spec.windowing.is_rowtime {
+                    return Err(Reason::new("SESSION windows of processing time are not supported natively"));
+                }
                 carried(&node.output)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
             }

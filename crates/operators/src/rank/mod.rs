@@ -21,7 +21,6 @@
 mod append;
 mod buffer;
 mod first_n;
-mod float_key;
 mod groups;
 mod keyed;
 mod net;
@@ -40,7 +39,6 @@ use streamfusion_plan::types::{LogicalType, TimeAttribute, TypeKind};
 use streamfusion_state::{RowLayout, StateContext};
 
 use self::first_n::FirstN;
-use self::float_key::FloatKeys;
 use self::keyed::RankEnds;
 use self::net::Ranks;
 use self::sort_key::{BytesKeys, FixedKeys};
@@ -69,9 +67,7 @@ pub fn supports(spec: &node::Rank, input: &LogicalType) -> Result<(), Reason> {
     for field in &spec.order_by {
         let ty = input.fields().get(field.column).map(|field| &field.ty);
         let ty = ty.ok_or_else(|| Reason::new("a sort column does not exist"))?;
-        if !(is_top1(spec) && matches!(ty.kind, TypeKind::Float | TypeKind::Double)) {
-            sort_key::supports(ty)?;
-        }
+        sort_key::supports(ty)?;
     }
     if spec.strategy == RankStrategy::Retract && !spec.output_row_number && Emission::of(spec).has_offset() {
         return Err(Reason::new(
@@ -111,10 +107,6 @@ pub fn open(
     supports(spec, input).map_err(refused)?;
     if is_first_n(spec, input) {
         return Ok(Box::new(FirstN::try_new(spec, input, context)?));
-    }
-    if float_key::has_floats(&spec.order_by, input) {
-        let keys = FloatKeys::try_new(&spec.order_by, input).map_err(refused)?;
-        return Ok(Box::new(TopN::try_new(spec, input, keys, context)?));
     }
     if let Some(keys) = FixedKeys::try_new(&spec.order_by, input) {
         return Ok(Box::new(TopN::try_new(spec, input, keys, context)?));

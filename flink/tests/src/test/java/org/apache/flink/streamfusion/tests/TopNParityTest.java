@@ -119,15 +119,6 @@ class TopNParityTest {
         inserted(topN("k, part, v, n", "PARTITION BY k ORDER BY v DESC, part", "n <= 3")).parallelism(2).run();
     }
 
-    /** NaN and -0.0 are among them. */
-    @ParameterizedTest
-    @ValueSource(strings = {"d", "d DESC", "d DESC NULLS LAST, v", "v, d"})
-    void firstRowByDoubles(String order) throws Exception {
-        for (String row : List.of("k, part, v, d, n", "k, part, v, d")) {
-            inserted(topN(row, "PARTITION BY part ORDER BY " + order, "n = 1")).batchSizes(1, 7, 4096).run();
-        }
-    }
-
     /** Flink emits row by row whatever the options say: what the changelogs leave is compared. */
     @ParameterizedTest
     @ValueSource(ints = {1, 5, 1000})
