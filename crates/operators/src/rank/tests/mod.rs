@@ -142,23 +142,6 @@ fn better_row_moves_the_others_down() {
 }
 
 #[test]
-fn first_row_of_doubles_is_that_of_javas_comparison() {
-    let double = |double: Option<f64>, text: &str| Row { double, ..row("+I", 7, text, 0) };
-    let rows = |doubles: &[(f64, &str)]| -> Vec<Row> {
-        doubles.iter().map(|(value, text)| double(Some(*value), text)).collect()
-    };
-    let plain = spec(RankStrategy::AppendFast, constant(1, 1), true);
-    let by = |fields: &[SortField]| Rank { order_by: fields.to_vec(), ..plain.clone() };
-    // NaN and -0.0 neither replace anything nor are replaced, unless another column decides
-    let only = by(&[field(2, true, true)]);
-    assert_eq!(run(&only, &rows(&[(0.0, "a"), (-0.0, "b"), (f64::NAN, "c")]), &[]), ["+I 7 a 0.0 0 1"]);
-    assert_eq!(run(&only, &rows(&[(f64::NAN, "a"), (-1.0, "b")]), &[]), ["+I 7 a NaN 0 1"]);
-    let and_text = by(&[field(2, false, true), field(1, true, true)]);
-    let changes = run(&and_text, &rows(&[(1.0, "b"), (f64::NAN, "a"), (2.0, "b"), (-1.0, "a")]), &[]);
-    assert_eq!(changes, ["+I 7 b 1.0 0 1", "-U 7 b 1.0 0 1", "+U 7 a NaN 0 1"]);
-}
-
-#[test]
 fn of_equal_sort_keys_the_first_row_ranks_first() {
     let changes = [("+I", "a", 1), ("+I", "b", 1), ("+I", "c", 1), ("+I", "d", 0)];
     let spec = spec(RankStrategy::AppendFast, constant(1, 2), false);

