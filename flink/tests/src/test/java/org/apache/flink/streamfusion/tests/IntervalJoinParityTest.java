@@ -24,7 +24,7 @@ class IntervalJoinParityTest {
             + "WATERMARK FOR ts AS ts - INTERVAL '20' SECOND";
     private static final String NEAR = "l.ts BETWEEN r.ts - INTERVAL '10' SECOND AND r.ts + INTERVAL '5' SECOND";
     private static final String[] NODES = {
-        "WatermarkAssigner", "Exchange", "WatermarkAssigner", "Exchange", "IntervalJoin", "Calc"
+        "Calc", "WatermarkAssigner", "Exchange", "Calc", "WatermarkAssigner", "Exchange", "IntervalJoin", "Calc"
     };
 
     private static Parity join(String select) {
