@@ -71,7 +71,7 @@ public final class LocalCluster {
     }
 
     /** Sets the managed memory of each slot. Error if the cluster was started before. */
-    static synchronized void useManagedMemory(MemorySize perSlot) {
+    public static synchronized void useManagedMemory(MemorySize perSlot) {
         if (cluster != null) {
             throw new IllegalStateException("The cluster runs already");
         }

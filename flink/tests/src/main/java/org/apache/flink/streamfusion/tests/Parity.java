@@ -203,7 +203,7 @@ public final class Parity {
     }
 
     /** Which nodes would run natively; runs nothing. */
-    PlanReport explain() {
+    public PlanReport explain() {
         requireLibrary();
         try (ParityJob job = job(Engine.NATIVE, variants.get(0))) {
             return job.explain();

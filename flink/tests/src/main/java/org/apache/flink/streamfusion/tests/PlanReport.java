@@ -7,7 +7,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /** Which nodes of a job run natively, read from what EXPLAIN tells a user. */
-record PlanReport(String text, List<Node> nodes) {
+public record PlanReport(String text, List<Node> nodes) {
     private static final Set<String> END_OF_PLAN = Set.of("TableSourceScan", "DataStreamScan", "Values", "Sink");
 
     private static final String SECTION = "== StreamFusion ==";
@@ -23,15 +23,15 @@ record PlanReport(String text, List<Node> nodes) {
      * @param reasons why it does not
      * @param hosted expressions that run in the JVM inside a native node
      */
-    record Node(String kind, boolean isNative, List<String> reasons, List<String> hosted) {
+    public record Node(String kind, boolean isNative, List<String> reasons, List<String> hosted) {
         /** Whether the node is a source or a sink, which always stay on Flink. */
-        boolean isEndOfPlan() {
+        public boolean isEndOfPlan() {
             return END_OF_PLAN.contains(kind);
         }
     }
 
     /** Reads the section that StreamFusion adds to an explanation; no section, no native nodes. */
-    static PlanReport parse(String explanation) {
+    public static PlanReport parse(String explanation) {
         int start = explanation.indexOf(SECTION);
         List<Node> nodes = new ArrayList<>();
         if (start >= 0) {
@@ -60,26 +60,26 @@ record PlanReport(String text, List<Node> nodes) {
     }
 
     /** The plan as it runs, without Flink's earlier forms of it. */
-    String executionPlan() {
+    public String executionPlan() {
         int start = text.indexOf("== Optimized Execution Plan ==");
         return start < 0 ? text : text.substring(start);
     }
 
     /** What StreamFusion says of the plan; all of the explanation if that is nothing. */
-    String decisions() {
+    public String decisions() {
         int start = text.indexOf(SECTION);
         return start < 0 ? text : text.substring(start);
     }
 
-    List<Node> nativeNodes() {
+    public List<Node> nativeNodes() {
         return nodes.stream().filter(Node::isNative).toList();
     }
 
-    List<Node> stockNodes() {
+    public List<Node> stockNodes() {
         return nodes.stream().filter(node -> !node.isNative()).toList();
     }
 
-    List<String> hostedExpressions() {
+    public List<String> hostedExpressions() {
         return nodes.stream().flatMap(node -> node.hosted().stream()).toList();
     }
 }

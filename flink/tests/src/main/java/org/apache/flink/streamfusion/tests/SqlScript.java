@@ -11,14 +11,14 @@ import java.util.regex.Pattern;
  * @param preparation everything before the query, in order
  * @param query the last statement
  */
-record SqlScript(List<String> preparation, String query) {
+public record SqlScript(List<String> preparation, String query) {
     private static final Pattern SET = Pattern.compile(
             "SET\\s+'([^']+)'\\s*=\\s*'([^']*)'", Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
 
     /** An option that a SET statement sets. */
     record Setting(String key, String value) {}
 
-    static SqlScript parse(String text) {
+    public static SqlScript parse(String text) {
         List<String> statements = split(text);
         if (statements.isEmpty()) {
             throw new IllegalArgumentException("The script has no statement");

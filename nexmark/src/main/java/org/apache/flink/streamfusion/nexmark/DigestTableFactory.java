@@ -1,0 +1,105 @@
+package org.apache.flink.streamfusion.nexmark;
+
+import org.apache.flink.api.connector.sink2.Sink;
+import org.apache.flink.api.connector.sink2.SinkWriter;
+import org.apache.flink.api.connector.sink2.WriterInitContext;
+import org.apache.flink.configuration.ConfigOption;
+import org.apache.flink.configuration.ConfigOptions;
+import org.apache.flink.streamfusion.tests.connector.RowText;
+import org.apache.flink.table.connector.ChangelogMode;
+import org.apache.flink.table.connector.sink.DynamicTableSink;
+import org.apache.flink.table.connector.sink.SinkV2Provider;
+import org.apache.flink.table.data.RowData;
+import org.apache.flink.table.factories.DynamicTableSinkFactory;
+import org.apache.flink.table.factories.FactoryUtil;
+import org.apache.flink.table.types.logical.RowType;
+
+import java.util.Set;
+
+/** The connector {@code nexmark-digest}: takes every row kind and leaves a {@link Digest} under the id of the table's options. */
+public final class DigestTableFactory implements DynamicTableSinkFactory {
+    static final String IDENTIFIER = "nexmark-digest";
+
+    private static final ConfigOption<String> ID = ConfigOptions.key("id").stringType().noDefaultValue();
+
+    @Override
+    public String factoryIdentifier() {
+        return IDENTIFIER;
+    }
+
+    @Override
+    public Set<ConfigOption<?>> requiredOptions() {
+        return Set.of(ID);
+    }
+
+    @Override
+    public Set<ConfigOption<?>> optionalOptions() {
+        return Set.of();
+    }
+
+    @Override
+    public DynamicTableSink createDynamicTableSink(Context context) {
+        FactoryUtil.TableFactoryHelper helper = FactoryUtil.createTableFactoryHelper(this, context);
+        helper.validate();
+        return new DigestTable(
+                (RowType) context.getPhysicalRowDataType().getLogicalType(), helper.getOptions().get(ID));
+    }
+
+    private record DigestTable(RowType type, String id) implements DynamicTableSink {
+        @Override
+        public ChangelogMode getChangelogMode(ChangelogMode requested) {
+            return ChangelogMode.all();
+        }
+
+        @Override
+        public SinkRuntimeProvider getSinkRuntimeProvider(Context context) {
+            return SinkV2Provider.of(new DigestSink(type, id));
+        }
+
+        @Override
+        public DynamicTableSink copy() {
+            return this;
+        }
+
+        @Override
+        public String asSummaryString() {
+            return IDENTIFIER;
+        }
+    }
+
+    private record DigestSink(RowType type, String id) implements Sink<RowData> {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public SinkWriter<RowData> createWriter(WriterInitContext context) {
+            return new Writer(this);
+        }
+    }
+
+    private static final class Writer implements SinkWriter<RowData> {
+        private final DigestSink sink;
+        private Digest digest = Digest.EMPTY;
+
+        Writer(DigestSink sink) {
+            this.sink = sink;
+        }
+
+        @Override
+        public void write(RowData row, Context context) {
+            long step = switch (row.getRowKind()) {
+                case INSERT, UPDATE_AFTER -> 1;
+                case UPDATE_BEFORE, DELETE -> -1;
+            };
+            digest = digest.plus(step, RowText.ofRow(row, sink.type()));
+        }
+
+        @Override
+        public void flush(boolean endOfInput) {
+            Digest.collect(sink.id(), digest);
+            digest = Digest.EMPTY;
+        }
+
+        @Override
+        public void close() {}
+    }
+}
