@@ -21,8 +21,7 @@ mod timers;
 use arrow::datatypes::DataType;
 use streamfusion_plan::Reason;
 use streamfusion_plan::node::{AggCall, ShiftZone, WindowAggregate, WindowProperty, WindowSpec, WindowingStrategy};
-use streamfusion_plan::rex::Function;
-use streamfusion_plan::types::{LogicalType, TimeDomain, TypeKind};
+use streamfusion_plan::types::{LogicalType, TimeDomain};
 use streamfusion_row::types::arrow_type;
 use streamfusion_state::codec::Required;
 use streamfusion_state::{KeyedTable, StateContext};
@@ -83,11 +82,7 @@ impl<'a> Spec<'a> {
     /// Whether the aggregate is computed exactly as Flink does.
     pub(crate) fn supports(&self) -> Result<(), Reason> {
         self.keys()?;
-        SlotAggregates::supports(&self.slot_calls())?;
-        if self.merging == Merging::Slots {
-            self.calls.iter().try_for_each(|call| merges_distinct_values(call, self.input))?;
-        }
-        Ok(())
+        SlotAggregates::supports(&self.slot_calls())
     }
 
     /// The aggregate, with empty state. Errors if [`Spec::supports`] refuses it.
@@ -115,23 +110,6 @@ impl<'a> Spec<'a> {
             restored: false,
         }))
     }
-}
-
-/// Flink goes through distinct values in the order of a hash map when it merges, which shows in sums of FLOAT and DOUBLE and in the
-/// extremum of values such as 0.0 and -0.0.
-fn merges_distinct_values(call: &AggCall, input: &LogicalType) -> Result<(), Reason> {
-    let of_floats = call
-        .args
-        .iter()
-        .filter_map(|column| input.fields().get(*column))
-        .any(|field| matches!(field.ty.kind, TypeKind::Float | TypeKind::Double));
-    let counts = matches!(&call.function, Function::BuiltIn { name, .. } if name == "COUNT");
-    if call.distinct && of_floats && !counts {
-        return Err(Reason::new(
-            "what comes of DISTINCT FLOAT or DOUBLE values in windows that are merged depends on the order of a hash map in Flink",
-        ));
-    }
-    Ok(())
 }
 
 /// Whether [`open_sessions`] computes this aggregate over session windows exactly as Flink does.

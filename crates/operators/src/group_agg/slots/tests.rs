@@ -246,6 +246,14 @@ fn what_flink_cannot_merge_is_refused_only_where_it_would_be() {
     }
     assert!(supports(call("MAX", &[LONG], false, true, false), Merging::Slots));
     assert!(!supports(call("MAX", &[LONG], false, true, true), Merging::Slots));
+    for name in ["SUM", "AVG"] {
+        let distinct = |column| call(name, &[column], false, true, false);
+        assert!(supports(distinct(DOUBLE), Merging::Never));
+        assert!(!supports(distinct(DOUBLE), Merging::Slots));
+        assert!(supports(distinct(LONG), Merging::Slots));
+        assert!(supports(call(name, &[DOUBLE], false, false, false), Merging::Slots));
+    }
+    assert!(supports(call("COUNT", &[DOUBLE], false, true, false), Merging::Slots));
 }
 
 #[test]
