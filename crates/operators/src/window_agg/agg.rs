@@ -280,13 +280,14 @@ impl Operator for WindowAgg {
         let boundary = self.now.map_or(i64::MAX, |now| {
             self.properties.zone.to_epoch_millis(self.ends.current_end(now)).max(now.saturating_add(1))
         });
-        Some(self.windows.first_timer().map_or(boundary, |first| first.min(boundary)))
+        Some(self.windows.first_timer().map_or(boundary, |first| first.saturating_add(1).min(boundary)))
     }
 
     fn processing_time(&mut self, now_ms: i64) -> Result<Option<i64>, OperatorError> {
         if self.is_processing_time() {
             self.now = Some(now_ms);
-            self.windows.advance(now_ms);
+            // Flink's clock fires a timer when its millisecond is over, so that a row in the last one of a window still counts
+            self.windows.advance(now_ms.saturating_sub(1));
         }
         Ok(None)
     }

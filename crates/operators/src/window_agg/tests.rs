@@ -53,15 +53,17 @@ fn call(name: &str, args: &[usize], distinct: bool) -> AggCall {
 struct Query {
     window: WindowSpec,
     attached: bool,
+    by_clock: bool,
     grouping: Vec<usize>,
     calls: Vec<AggCall>,
 }
 
 impl Query {
     fn windowing(&self, strategy: WindowingStrategy) -> Windowing {
-        let kind = TypeKind::Timestamp { precision: 3, attribute: TimeAttribute::Rowtime };
+        let attribute = if self.by_clock { TimeAttribute::Proctime } else { TimeAttribute::Rowtime };
+        let kind = TypeKind::Timestamp { precision: 3, attribute };
         let (window, zone) = (self.window.clone(), ShiftZone::Utc);
-        Windowing { strategy, window, time_attribute: ty(kind), is_rowtime: true, zone }
+        Windowing { strategy, window, time_attribute: ty(kind), is_rowtime: !self.by_clock, zone }
     }
 
     fn of_rows(&self) -> Windowing {

@@ -8,7 +8,7 @@ use streamfusion_plan::node::WindowSpec;
 use super::model::{Model, Out};
 use super::{ID, KEY, Query, TEXT, call};
 use crate::Operator;
-use crate::window::testing::{Event, Factory, Job, Row};
+use crate::window::testing::{Event, Factory, Job, Row, batch, context, drain};
 
 fn windows() -> impl Strategy<Value = WindowSpec> {
     let hop =
@@ -41,7 +41,7 @@ fn query(two_phases: bool) -> impl Strategy<Value = Query> {
         if !two_phases && which > 0 && matches!(window, WindowSpec::Tumbling { .. }) {
             calls.push(call("LAST_VALUE", &[ID], false));
         }
-        Query { window, attached, grouping, calls }
+        Query { window, attached, by_clock: false, grouping, calls }
     })
 }
 
@@ -118,6 +118,45 @@ fn check(
     Ok(())
 }
 
+/// Rows with what the clock says when they come.
+fn ticks() -> impl Strategy<Value = Vec<Row>> {
+    let text = prop_oneof![1 => Just(None), 5 => "[ab]".prop_map(Some)];
+    let later = prop_oneof![4 => Just(0), 4 => 1..4_i64, 1 => 1..40_i64];
+    let row = (prop::option::weighted(0.9, 0_i64..3), text, later);
+    prop::collection::vec(row, 0..80).prop_map(|rows| {
+        let mut now = 50;
+        let row = |(id, (k, v, later))| {
+            now += later;
+            Row { side: 0, id, k, v, t: Some(now), end: None }
+        };
+        (0..).zip(rows).map(row).collect()
+    })
+}
+
+/// Lets a clock go on to the time of each row, or of several that come at once, with timers between them.
+fn run_by_clock(operator: &mut dyn Operator, rows: &[Row], sizes: &[usize], out: &mut Vec<String>) {
+    let mut sizes = sizes.iter().copied();
+    let mut rest = rows;
+    let mut tell = |operator: &mut dyn Operator, now: i64| {
+        while let Some(timer) = operator.timer().filter(|timer| *timer < now) {
+            operator.processing_time(timer).unwrap();
+            drain(operator, out);
+            assert!(operator.timer() > Some(timer), "a timer that does not go on");
+        }
+        operator.processing_time(now).unwrap();
+        drain(operator, out);
+    };
+    while let Some(first) = rest.first() {
+        let size = sizes.next().unwrap_or(1);
+        let together = rest.iter().take(size).take_while(|row| row.t == first.t).count();
+        let (batch_rows, behind) = rest.split_at(together);
+        tell(operator, first.t.unwrap());
+        operator.push(batch(batch_rows)).unwrap();
+        rest = behind;
+    }
+    tell(operator, 1_000);
+}
+
 fn restores() -> impl Strategy<Value = Vec<(u32, prop::sample::Index)>> {
     prop::collection::vec((1_u32..5, any::<prop::sample::Index>()), 1..4)
 }
@@ -132,6 +171,25 @@ proptest! {
     ) {
         let factory = |context: &_| -> Box<dyn Operator> { query.one_phase(context) };
         check(&query, &factory, &events, &sizes, &restores, true)?;
+    }
+
+    #[test]
+    fn windows_by_the_clock_are_those_of_rows_that_come_when_their_time_is(
+        query in query(false),
+        rows in ticks(),
+        sizes in prop::collection::vec(1_usize..20, 0..20),
+    ) {
+        let query = Query { attached: false, by_clock: true, ..query };
+        // what ends with the millisecond before a row has fired, and nothing else
+        let event = |row: &Row| [Event::Watermark(row.t.unwrap_or_default() - 1), Event::Row(row.clone())];
+        let mut events: Vec<Event> = rows.iter().flat_map(event).collect();
+        events.push(Event::Watermark(i64::MAX));
+        let mut operator = query.one_phase(&context());
+        let mut out = Vec::new();
+        run_by_clock(operator.as_mut(), &rows, &sizes, &mut out);
+        prop_assert_eq!(by_key(&query, &out), expected(&query, &Model::run(&query, &events)));
+        prop_assert_eq!(operator.late_rows(), Some(0));
+        prop_assert!(operator.state().is_some_and(|state| state.snapshot().key_groups().is_empty()), "state is left");
     }
 
     #[test]

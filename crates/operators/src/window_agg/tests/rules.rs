@@ -11,6 +11,7 @@ fn query(window: WindowSpec) -> Query {
     Query {
         window,
         attached: false,
+        by_clock: false,
         grouping: vec![KEY],
         calls: vec![call("COUNT", &[], false), call("SUM", &[ID], false)],
     }
