@@ -104,8 +104,16 @@ impl Assigned {
     ) -> Result<Outcome, Ended> {
         let time = self.times[row];
         match windows {
-            Windows::Session { gap, .. } => {
-                of_key.add(TimeWindow { start: time, end: time.wrapping_add(gap) }, &mut clock)
+            Windows::Session { gap, time: of } => {
+                let outcome = of_key.add(TimeWindow { start: time, end: time.wrapping_add(gap) }, &mut clock)?;
+                match (of, &outcome) {
+                    (Time::Processing, Outcome::Joined(place)) => match of_key.as_slice().get(*place) {
+                        // Flink forgets the window, and fails when its timer fires
+                        Some(session) if clock.has_ended(session.window) => Err(Ended(session.window)),
+                        _ => Ok(outcome),
+                    },
+                    _ => Ok(outcome),
+                }
             }
             Windows::Tumbling { size, .. } => {
                 let start = window_start(time, 0, size);

@@ -7,7 +7,8 @@
 //! | group window, processing time | never | at the processing time |
 //!
 //! The first line is as Flink has it: its assigner of sessions is always one of event time, so that rows are late by a watermark that
-//! passes through also where windows go by the clock.
+//! passes through also where windows go by the clock. A row that comes to an open window which is late by that makes Flink forget the window
+//! but not its timer, at which it fails; here the row fails.
 
 use streamfusion_plan::types::TimeDomain;
 

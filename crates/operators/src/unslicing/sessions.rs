@@ -99,8 +99,8 @@ pub(super) enum Outcome {
     },
 }
 
-/// A session whose window would already have ended, by a row that makes it longer. It takes a zone in which local times come up in
-/// another order than instants; Flink fails.
+/// A session whose window would already have ended, by a row of it. It takes a zone in which local times come up in another order than
+/// instants, or windows by the clock and a watermark that is ahead of the clock; Flink fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ended(pub(super) TimeWindow);
 

@@ -251,13 +251,13 @@ impl<'a> Model<'a> {
             Windowing::Session(gap) => {
                 let own = TimeWindow { start: time, end: time + gap };
                 let actual = self.add_window(own, watermark, now)?;
-                self.merged(actual, watermark)
+                self.merged(actual, watermark)?
             }
             Windowing::Attached => {
                 let own = TimeWindow { start: row.window.0, end: row.window.1 };
                 self.mapping.insert(own, own);
                 self.windows.insert(own);
-                self.merged(own, watermark)
+                self.merged(own, watermark)?
             }
             Windowing::Tumble(size) => {
                 let own = TimeWindow { start: start(time, size), end: start(time, size) + size };
@@ -295,12 +295,14 @@ impl<'a> Model<'a> {
         Ok(())
     }
 
-    fn merged(&mut self, actual: TimeWindow, watermark: i64) -> (Option<TimeWindow>, Vec<TimeWindow>) {
+    fn merged(&mut self, actual: TimeWindow, watermark: i64) -> Result<(Option<TimeWindow>, Vec<TimeWindow>), ()> {
         if self.is_late(actual, watermark) {
             self.retire(actual);
-            return (None, Vec::new());
+            // the window is forgotten but not its timer, at which Flink fails
+            let is_open = self.timers.contains(&(self.timer(actual), actual));
+            return if is_open { Err(()) } else { Ok((None, Vec::new())) };
         }
-        (Some(self.mapping[&actual]), vec![actual])
+        Ok((Some(self.mapping[&actual]), vec![actual]))
     }
 
     fn add_window(&mut self, own: TimeWindow, watermark: i64, now: i64) -> Result<TimeWindow, ()> {
