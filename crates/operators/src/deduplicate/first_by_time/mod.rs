@@ -11,7 +11,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use arrow::array::UInt32Array;
 use arrow::datatypes::DataType;
@@ -31,6 +31,15 @@ use crate::{OUTPUT_BATCH_BYTES, OUTPUT_BATCH_ROWS, OperatorError, row_per_key};
 const WAITING: &str = "deduplicate.waiting";
 const EMITTED: &str = "deduplicate.emitted";
 
+/// When the row of a slot is due. The number tells whether a timer is still the one of its slot: an earlier row may have come, or the
+/// slot be another key's by now.
+#[derive(Debug, Clone, Copy, Default)]
+struct Timer {
+    time: i64,
+    /// Of no timer if it is 0.
+    number: u64,
+}
+
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct FirstByTime {
@@ -44,13 +53,14 @@ pub(super) struct FirstByTime {
     emitted: ColumnId<bool>,
     watermark: i64,
     pub(super) late_rows: u64,
-    /// By row time: slots of keys whose row had this time once, in the order in which they came.
-    timers: BTreeMap<i64, Vec<u32>>,
-    /// Of the time that is being handed out.
-    due: Vec<u32>,
-    due_time: i64,
-    /// By slot: the row time of its row.
-    times: Vec<i64>,
+    /// By row time: slots of keys whose row had this time once, each with the number of its timer, in the order in which they came.
+    timers: BTreeMap<i64, Vec<(u32, u64)>>,
+    /// The slots whose row goes out.
+    due: VecDeque<u32>,
+    /// By slot: the timer of its row.
+    waiting: Vec<Timer>,
+    /// How many timers there were.
+    numbers: u64,
     /// Whether what follows from restored state was made.
     begun: bool,
     touched: Touched,
@@ -88,9 +98,9 @@ impl FirstByTime {
             watermark: i64::MIN,
             late_rows: 0,
             timers: BTreeMap::new(),
-            due: Vec::new(),
-            due_time: 0,
-            times: Vec::new(),
+            due: VecDeque::new(),
+            waiting: Vec::new(),
+            numbers: 0,
             begun: false,
             touched: Touched::default(),
             found: Vec::new(),
@@ -116,11 +126,12 @@ impl FirstByTime {
     /// Notes that the row of a slot has this time.
     fn wait(&mut self, slot: u32, time: i64) {
         let place = slot as usize;
-        if place >= self.times.len() {
-            self.times.resize(place + 1, 0);
+        if place >= self.waiting.len() {
+            self.waiting.resize(place + 1, Timer::default());
         }
-        self.times[place] = time;
-        self.timers.entry(time).or_default().push(slot);
+        self.numbers += 1;
+        self.waiting[place] = Timer { time, number: self.numbers };
+        self.timers.entry(time).or_default().push((slot, self.numbers));
     }
 
     /// Takes rows, all +I.
@@ -157,7 +168,8 @@ impl FirstByTime {
         let columns = self.keys.columns(batch)?;
         self.keys.load(&columns, batch.num_rows(), &mut self.tables.left, &mut self.touched)?;
         let rows = self.tables.left.rows(self.rows)?;
-        let known = |slot: &u32| rows.has(*slot).then(|| self.times.get(*slot as usize).copied()).flatten();
+        let known =
+            |slot: &u32| rows.has(*slot).then(|| self.waiting.get(*slot as usize).map(|timer| timer.time)).flatten();
         let mut best: Vec<Option<i64>> = self.touched.slots.iter().map(known).collect();
         self.winners.clear();
         self.winners.resize(best.len(), None);
@@ -181,43 +193,29 @@ impl FirstByTime {
         Ok(())
     }
 
-    /// Takes a watermark.
+    /// Takes a watermark. A row whose time is that of the last one waits for the next, as Flink's timers do.
     pub(super) fn watermark(&mut self, watermark_ms: i64) -> Result<(), OperatorError> {
         self.watermark = watermark_ms;
-        self.begin()
-    }
-
-    /// The next slot whose row is due.
-    fn next_due(&mut self) -> Option<u32> {
-        loop {
-            while let Some(slot) = self.due.pop() {
-                // an earlier row may have come, or the slot be another key's by now, which then is in the list twice
-                if let Some(time) = self.times.get_mut(slot as usize).filter(|time| **time == self.due_time) {
-                    *time = self.due_time.wrapping_add(1);
-                    return Some(slot);
+        self.begin()?;
+        while let Some(first) = self.timers.first_entry().filter(|first| *first.key() <= watermark_ms) {
+            for (slot, number) in first.remove() {
+                if let Some(timer) = self.waiting.get_mut(slot as usize).filter(|timer| timer.number == number) {
+                    timer.number = 0;
+                    self.due.push_back(slot);
                 }
             }
-            let first = self.timers.first_entry()?;
-            if *first.key() > self.watermark {
-                return None;
-            }
-            self.due_time = *first.key();
-            self.due = first.remove();
-            self.due.reverse();
         }
+        Ok(())
     }
 
     /// The next rows that are due.
     pub(super) fn pull(&mut self) -> Result<Option<Batch>, OperatorError> {
         let (mut slots, mut bytes) = (Vec::new(), 0);
         while slots.len() < OUTPUT_BATCH_ROWS && bytes < OUTPUT_BATCH_BYTES {
-            let Some(slot) = self.next_due() else { break };
-            let rows = self.tables.left.rows(self.rows)?;
-            // none if the time is that of a key which was forgotten
-            if let Some(row) = rows.get(slot) {
-                bytes += row.len();
-                slots.push(slot);
-            }
+            let Some(slot) = self.due.pop_front() else { break };
+            let row = self.tables.left.rows(self.rows)?.get(slot);
+            bytes += row.map_or(0, <[u8]>::len);
+            slots.push(slot);
         }
         if slots.is_empty() {
             return Ok(None);
@@ -236,9 +234,10 @@ impl FirstByTime {
     pub(super) fn bytes(&self) -> usize {
         let Touched { groups, slots } = &self.touched;
         // a row has a timer, and more only if it took the place of others
-        let timers = self.timers.len() * size_of::<(i64, Vec<u32>)>() + self.tables.left.len() * size_of::<u32>();
+        let timers =
+            self.timers.len() * size_of::<(i64, Vec<(u32, u64)>)>() + self.tables.left.len() * size_of::<(u32, u64)>();
         timers
-            + self.times.capacity() * size_of::<i64>()
+            + self.waiting.capacity() * size_of::<Timer>()
             + (groups.capacity() + slots.capacity() + self.due.capacity()) * size_of::<u32>()
             + (self.found.capacity() + self.winners.capacity()) * size_of::<Option<u32>>()
     }
