@@ -3,13 +3,14 @@
 use streamfusion_expr::clock::{self, Clock};
 use streamfusion_expr::host_calls;
 use streamfusion_operators::{
-    changelog_normalize, deduplicate, expand, group_agg, interval_join, join, over, rank, temporal_join, temporal_sort,
-    unslicing, watermark_assigner, window_agg, window_deduplicate, window_join, window_rank, window_table_function,
+    changelog_normalize, deduplicate, expand, group_agg, group_window, interval_join, join, over, rank, temporal_join,
+    temporal_sort, unslicing, watermark_assigner, window_agg, window_deduplicate, window_join, window_rank,
+    window_table_function,
 };
 use streamfusion_plan::node::{Distribution, Node, NodeKind, WindowSpec};
 use streamfusion_plan::reader::Config;
 use streamfusion_plan::rex::{Function, Rex};
-use streamfusion_plan::types::{LogicalType, TimeDomain};
+use streamfusion_plan::types::LogicalType;
 use streamfusion_plan::{Capabilities, Host, NativeNode, Reason};
 use streamfusion_row::binary::KeyEncoder;
 use streamfusion_row::types::arrow_type;
@@ -81,9 +82,6 @@ impl Capabilities for Engine {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.grouping, input)?;
                 unslicing::supports_sessions(spec, input)?;
-                if !spec.windowing.is_rowtime {
-                    return Err(Reason::new("SESSION windows of processing time are not supported natively"));
-                }
                 carried(&node.output)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
             }
@@ -117,11 +115,6 @@ impl Capabilities for Engine {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.unique_keys, input)?;
                 deduplicate::supports(spec, input)?;
-                if spec.output_insert_only && spec.time == TimeDomain::Rowtime {
-                    return Err(Reason::new(
-                        "keeping the first row by row time, insert-only, needs timers of event time",
-                    ));
-                }
                 Ok(NativeNode { hosts: Vec::new(), stateful: deduplicate::is_stateful(spec) })
             }
             NodeKind::Join(spec) => {
@@ -182,7 +175,13 @@ impl Capabilities for Engine {
                 window_join::supports(spec, left, right)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
             }
-            NodeKind::GroupWindowAggregate(_) => Err(node.not_supported()),
+            NodeKind::GroupWindowAggregate(spec) => {
+                let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
+                hashable(&spec.grouping, input)?;
+                group_window::supports(spec, input)?;
+                carried(&node.output)?;
+                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+            }
             NodeKind::Stock(reason) => Err(reason.clone()),
         }
     }

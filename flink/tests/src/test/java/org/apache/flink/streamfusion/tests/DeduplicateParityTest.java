@@ -71,11 +71,16 @@ class DeduplicateParityTest {
                 .run();
     }
 
-    @Test
-    void firstByRowTimeNeedsTimers() throws Exception {
-        byRowTime("ASC", "v + 1 AS w", rows(true))
-                .expectStock("Deduplicate", "timers").expectStock("Exchange", "stays on Flink")
-                .finalTable()
+    @ParameterizedTest
+    @ValueSource(strings = {"hashmap", "rocksdb"})
+    void firstByRowTimeGoesOutWhenItIsDue(String backend) throws Exception {
+        byRowTime("ASC", "v + 1 AS w", keyed(rows(true)))
+                .set("state.backend.type", backend)
+                .set("table.exec.state.ttl", "1 h")
+                .upsertBy("k")
+                .perKey()
+                .batchSizes(1, 2, 7, 4096)
+                .expectNative("WatermarkAssigner", "Exchange", "Deduplicate", "Calc")
                 .run();
     }
 

@@ -41,6 +41,7 @@ import java.util.List;
 import java.util.LongSummaryStatistics;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.function.LongUnaryOperator;
 import java.util.stream.LongStream;
 import java.util.stream.Stream;
 
@@ -97,6 +98,30 @@ class RecoveryTest {
             "g BIGINT, n BIGINT, k BIGINT, s BIGINT, PRIMARY KEY (g, n) NOT ENFORCED",
             expectedBehind(),
             "Rank");
+
+    /** Counts per window, of which the first ones have gone out when the job fails. */
+    private static final Query WINDOWS = new Query(
+            "INSERT INTO counts SELECT MIN(id) / 1000, k, COUNT(*), SUM(id) FROM TABLE(TUMBLE("
+                    + "TABLE timed, DESCRIPTOR(ts), INTERVAL '1' SECOND)) GROUP BY k, window_start, window_end",
+            "w BIGINT, k BIGINT, n BIGINT, s BIGINT, PRIMARY KEY (w, k) NOT ENFORCED",
+            expectedWindows(),
+            "GlobalWindowAggregate");
+
+    /** Sums over three rows of a key. */
+    private static final Query RUNNING = new Query(
+            "INSERT INTO counts SELECT MOD(k, 7), COUNT(*), SUM(s) FROM (SELECT k, SUM(id) OVER (PARTITION BY k ORDER BY ts "
+                    + "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS s FROM timed) GROUP BY MOD(k, 7)",
+            "k BIGINT, n BIGINT, s BIGINT, PRIMARY KEY (k) NOT ENFORCED",
+            expectedSums(id -> id + Math.max(0, id - GROUPS) + Math.max(0, id - 2 * GROUPS)),
+            "OverAggregate");
+
+    /** Each id finds itself and the next one of its key. */
+    private static final Query NEIGHBOURS = new Query(
+            "INSERT INTO counts SELECT MOD(a.k, 7), COUNT(DISTINCT a.id), SUM(b.id) FROM timed AS a JOIN timed AS b ON a.k = b.k "
+                    + "AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '0.100' SECOND GROUP BY MOD(a.k, 7)",
+            "k BIGINT, n BIGINT, s BIGINT, PRIMARY KEY (k) NOT ENFORCED",
+            expectedSums(id -> id + (id + GROUPS < IDS ? id + GROUPS : 0)),
+            "IntervalJoin");
 
     private static final Query FIRST_BY_ARRIVAL = byArrival("ASC", 0);
     private static final Query LAST_BY_ARRIVAL = byArrival("DESC", IDS - TrialIdsFactory.PARTITIONS);
@@ -180,6 +205,37 @@ class RecoveryTest {
         return String.join("\n", rows);
     }
 
+    private static String expectedWindows() {
+        List<String> rows = new ArrayList<>();
+        for (long window = 0; window < IDS / 1000; window++) {
+            LongSummaryStatistics[] ids = new LongSummaryStatistics[(int) GROUPS];
+            for (long id = 1000 * window; id < 1000 * window + 1000; id++) {
+                int key = (int) (id % GROUPS);
+                ids[key] = ids[key] == null ? new LongSummaryStatistics() : ids[key];
+                ids[key].accept(id);
+            }
+            for (int key = 0; key < GROUPS; key++) {
+                rows.add("(%d, %d, %d, %d)".formatted(window, key, ids[key].getCount(), ids[key].getSum()));
+            }
+        }
+        rows.sort(Comparator.naturalOrder());
+        return String.join("\n", rows);
+    }
+
+    /** Per remainder by 7 of the keys: how many ids there are, and the sum of what each is worth. */
+    private static String expectedSums(LongUnaryOperator worth) {
+        List<String> rows = new ArrayList<>();
+        for (long key = 0; key < 7; key++) {
+            final long residue = key;
+            LongSummaryStatistics found = LongStream.range(0, IDS)
+                    .filter(id -> id % GROUPS % 7 == residue)
+                    .map(worth)
+                    .summaryStatistics();
+            rows.add("(%d, %d, %d)".formatted(key, found.getCount(), found.getSum()));
+        }
+        return String.join("\n", rows);
+    }
+
     /** The first or last id of each remainder, which are {@code first} and those behind it. */
     private static Query byArrival(String direction, long first) {
         String ids = "SELECT MOD(id, %d) AS k, id, PROCTIME() AS pt FROM ids".formatted(TrialIdsFactory.PARTITIONS);
@@ -224,6 +280,10 @@ class RecoveryTest {
             StreamTableEnvironment environment = LocalCluster.tableEnvironment(configuration, parallelism);
             environment.executeSql("CREATE TABLE ids (id BIGINT) WITH ('connector'='%s', 'rows'='%d', 'trial'='%s')"
                     .formatted(TrialIdsFactory.IDENTIFIER, IDS, trial.name()));
+            // subtasks that are restored may be a quarter of the ids apart, which is no more than watermarks wait for
+            environment.executeSql(("CREATE TABLE timed (id BIGINT, k AS MOD(id, %d), ts AS TO_TIMESTAMP_LTZ(id + 86400000, 3), "
+                            + "WATERMARK FOR ts AS ts - INTERVAL '7' SECOND) WITH ('connector'='%s', 'rows'='%d', 'trial'='%s')")
+                    .formatted(GROUPS, TrialIdsFactory.IDENTIFIER, IDS, trial.name()));
             environment.executeSql(("CREATE TABLE latest (k BIGINT, id BIGINT, PRIMARY KEY (k) NOT ENFORCED) "
                             + "WITH ('connector'='%s', 'rows'='%d', 'trial'='%s', 'upserts'='true')")
                     .formatted(TrialIdsFactory.IDENTIFIER, IDS, trial.name()));
@@ -388,6 +448,17 @@ class RecoveryTest {
             inBundles(configuration);
         }
         failAndRecover(query, configuration);
+    }
+
+    static List<Query> byRowTime() {
+        return List.of(WINDOWS, RUNNING, NEIGHBOURS);
+    }
+
+    /** Some of it has gone out before the checkpoint; what comes behind is neither late nor there twice. */
+    @ParameterizedTest
+    @MethodSource("byRowTime")
+    void whatWaitsForEventTimeIsThatOfTheCheckpoint(Query query) throws Exception {
+        failAndRecover(query, configuration("hashmap"));
     }
 
     @Test
