@@ -13,6 +13,7 @@ use serde_json::json;
 use streamfusion_expr::HostFunction;
 #[cfg(test)]
 use streamfusion_operators::Operator;
+use streamfusion_operators::Residence;
 use streamfusion_operators::bundle::FlushReason;
 use streamfusion_operators::{DroppedRows, WatermarkStatus};
 use streamfusion_plan::node::{Distribution, NodeKind};
@@ -23,6 +24,7 @@ use streamfusion_row::KeyGroup;
 use streamfusion_row::entry::{ColumnTree, EntryBuffers};
 use streamfusion_row::names::RowNames;
 use streamfusion_state::KeyedState;
+use streamfusion_state::rocksdb::Database;
 
 use crate::build::{node_name, operator};
 use crate::capabilities::key_types;
@@ -306,6 +308,36 @@ impl Stage {
     /// What leaves next, or `None` when everything that was pushed has been answered completely.
     pub fn pull(&mut self) -> Result<Option<Output>, EngineError> {
         self.guarded(Self::next)
+    }
+
+    /// Whether the stage has keyed state that may be kept in a database.
+    pub fn can_attach(&self) -> bool {
+        let link = self.state.as_ref().and_then(|about| self.links.get(about.link));
+        link.is_some_and(|link| link.operator.residence() != Residence::Memory)
+    }
+
+    /// Keeps the keyed state in a database from now on and takes over what that has; before anything else, restoring included. False if the
+    /// stage keeps no state, or keeps it in memory. Errors if the database has the state of another operator.
+    pub fn attach(&mut self, database: Database) -> Result<bool, EngineError> {
+        let Some(link) = self.state.as_ref().and_then(|about| self.links.get(about.link)) else { return Ok(false) };
+        let resident = match link.operator.residence() {
+            Residence::Memory => return Ok(false),
+            Residence::Resident => true,
+            Residence::Cached => false,
+        };
+        let attached =
+            self.guarded(|stage| stage.with_state(|about, state| about.attach(state, database, resident)))?;
+        Ok(attached.unwrap_or(false))
+    }
+
+    /// Writes what has changed to the database: before that takes a snapshot, and behind [`Stage::flush_bundles`].
+    pub fn write_back(&mut self) -> Result<(), EngineError> {
+        self.guarded(|stage| stage.with_state(|about, state| about.write_back(state))).map(drop)
+    }
+
+    /// Lets part of the keyed state leave memory, where a database has it. To be called when everything has been pulled.
+    pub fn evict(&mut self) -> Result<(), EngineError> {
+        self.guarded(|stage| stage.with_state(|about, state| about.evict(state))).map(drop)
     }
 
     /// The keyed state as it is now, or `None` if no operator keeps any. To be called when everything has been pulled, and behind

@@ -15,6 +15,7 @@ use streamfusion_row::entry::EntryError;
 use streamfusion_row::export::ExportError;
 use streamfusion_row::fragment::FragmentError;
 use streamfusion_row::frame::FrameError;
+use streamfusion_state::rocksdb::DatabaseError;
 
 use crate::handles::HandleError;
 
@@ -35,6 +36,8 @@ pub(crate) enum NativeError {
     Frame(#[from] FrameError),
     #[error(transparent)]
     Fragment(#[from] FragmentError),
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
     #[error("the JVM refused a call: {0}")]
     Jni(#[from] JniError),
     /// A panic outside a stage left the object in an unknown state.

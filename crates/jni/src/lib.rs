@@ -4,6 +4,7 @@
 //! what is written down in `docs/design/boundary.md`.
 
 mod batch_exports;
+mod database_exports;
 mod entry_exports;
 mod event_exports;
 mod guard;

@@ -72,6 +72,17 @@ pub const OUTPUT_BATCH_ROWS: usize = 8192;
 /// Bytes of text and binary values in such a batch, unless one row alone has more.
 pub const OUTPUT_BATCH_BYTES: usize = 4 << 20;
 
+/// Where keyed state may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Residence {
+    /// In memory alone: it is in no database.
+    Memory,
+    /// In a database, and all of it in memory too, because the operator finds keys by itself, such as those of a window that is due.
+    Resident,
+    /// In a database: between batches any key may leave memory, but for those that the last batch or the open bundle has touched.
+    Cached,
+}
+
 /// An operator with one input, or with two.
 ///
 /// The driver gives it a batch, or an event that stands between batches, and then pulls until nothing is left, before it gives the next one.
@@ -170,6 +181,11 @@ pub trait Operator: Send {
     /// The keyed state of this operator, if it keeps some. Asked for between batches only.
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
         None
+    }
+
+    /// Where its keyed state may be if the job keeps state in a database.
+    fn residence(&self) -> Residence {
+        Residence::Memory
     }
 
     /// What its bundles came to, if it makes any.

@@ -11,11 +11,12 @@ mod tests;
 pub use snapshot::{EncodedGroup, StageSnapshot};
 
 use serde::Deserialize;
-use streamfusion_operators::Operator;
 use streamfusion_operators::deduplicate::StoredKind;
+use streamfusion_operators::{Operator, OperatorError};
 use streamfusion_row::KeyGroup;
 use streamfusion_state::canonical::{CanonicalError, Sections, decode};
-use streamfusion_state::{KeyGroups, KeyedState, RestoreError, StateClock, StateContext};
+use streamfusion_state::rocksdb::Database;
+use streamfusion_state::{KeyGroups, KeyedState, RestoreError, StateClock, StateContext, StateError, Store};
 
 use crate::error::{EngineError, NodeName};
 use crate::link::catch;
@@ -155,6 +156,33 @@ impl StageState {
             let sections = Sections::decode(&payload, &header, Some(group)).map_err(refused)?;
             state.restore(&sections).map_err(changed)
         })?
+    }
+
+    /// Keeps `state` in a database from now on. False if it stays in memory.
+    pub fn attach(
+        &mut self,
+        state: &mut dyn KeyedState,
+        database: Database,
+        resident: bool,
+    ) -> Result<bool, EngineError> {
+        let store = Store { database, operator_id: self.operator_id.clone(), resident };
+        self.run(|| state.attach(&store))
+    }
+
+    /// Writes what has changed to the database, if the state is kept in one.
+    pub fn write_back(&self, state: &mut dyn KeyedState) -> Result<(), EngineError> {
+        self.run(|| state.write_back())
+    }
+
+    /// Lets part of the state leave memory, if it is kept in a database.
+    pub fn evict(&self, state: &mut dyn KeyedState) -> Result<(), EngineError> {
+        self.run(|| state.evict())
+    }
+
+    fn run<T>(&self, body: impl FnOnce() -> Result<T, StateError>) -> Result<T, EngineError> {
+        let failed =
+            |error: StateError| EngineError::Operator { node: self.node.clone(), source: OperatorError::from(error) };
+        catch(&self.node, body)?.map_err(failed)
     }
 
     /// What `state` takes, and so many bytes of rows that wait in front of it.

@@ -51,7 +51,9 @@ use streamfusion_plan::types::LogicalType;
 use streamfusion_row::Batch;
 use streamfusion_state::canonical::Sections;
 use streamfusion_state::codec::{Mapped, Required};
-use streamfusion_state::{ColumnId, KeyedState, KeyedTable, RestoreError, StateContext, StateSnapshot, StateTtl};
+use streamfusion_state::{
+    ColumnId, KeyedState, KeyedTable, RestoreError, StateContext, StateError, StateSnapshot, StateTtl, Store,
+};
 
 use self::bundles::Bundles;
 use self::distinct::{Distinct, Share};
@@ -61,7 +63,7 @@ use self::rows::{ACCUMULATE, RETRACT, Rows};
 use self::support::{Call, Retraction};
 use crate::bundle::{BundleMetrics, FlushReason};
 use crate::keys::Keys;
-use crate::{Operator, OperatorError};
+use crate::{Operator, OperatorError, Residence};
 
 /// Name of the table, and of its main section.
 const TABLE: &str = "groups";
@@ -249,6 +251,18 @@ impl KeyedState for GroupAgg {
     fn bytes(&self) -> usize {
         self.groups.table.bytes()
     }
+
+    fn attach(&mut self, store: &Store) -> Result<bool, StateError> {
+        KeyedState::attach(&mut self.groups.table, store)
+    }
+
+    fn write_back(&mut self) -> Result<(), StateError> {
+        self.groups.table.write_back()
+    }
+
+    fn evict(&mut self) -> Result<(), StateError> {
+        self.groups.table.evict()
+    }
 }
 
 impl Operator for GroupAgg {
@@ -294,6 +308,10 @@ impl Operator for GroupAgg {
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
         Some(self)
+    }
+
+    fn residence(&self) -> Residence {
+        Residence::Cached
     }
 
     fn bundle_metrics(&self) -> Option<&BundleMetrics> {

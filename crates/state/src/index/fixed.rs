@@ -127,6 +127,11 @@ impl<N: Namespace> FixedKeyIndex<N> {
         (!null).then(|| *self.keys.get(slot))
     }
 
+    /// Gives back what it has taken for more keys than there are.
+    pub fn shrink(&mut self) {
+        self.table.shrink_to_fit(entry_hash);
+    }
+
     /// Makes room for so many more keys.
     pub fn reserve(&mut self, keys: usize) {
         self.table.reserve(keys, entry_hash);

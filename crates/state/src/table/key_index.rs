@@ -210,6 +210,14 @@ impl<N: Namespace> KeyIndex<N> {
         }
     }
 
+    pub(super) fn shrink(&mut self) {
+        match self {
+            Self::Single(_) => {}
+            Self::Fixed(index, ..) => index.shrink(),
+            Self::Bytes(index, _) => index.shrink(),
+        }
+    }
+
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Single(single) => single.len() * 2 * size_of::<(N, u32)>(),

@@ -221,6 +221,14 @@ impl Keys {
         }
     }
 
+    /// Gives back what its indexes do not need.
+    pub(super) fn shrink(&mut self) {
+        match self {
+            Self::Plain(index) => index.shrink(),
+            Self::Namespaced(index, _) => index.shrink(),
+        }
+    }
+
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Plain(index) => index.bytes(),

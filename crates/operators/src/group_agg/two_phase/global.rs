@@ -14,7 +14,9 @@ use streamfusion_plan::types::LogicalType;
 use streamfusion_row::Batch;
 use streamfusion_state::canonical::Sections;
 use streamfusion_state::codec::{Mapped, Required};
-use streamfusion_state::{ColumnId, KeyedState, KeyedTable, RestoreError, StateContext, StateSnapshot, StateTtl};
+use streamfusion_state::{
+    ColumnId, KeyedState, KeyedTable, RestoreError, StateContext, StateError, StateSnapshot, StateTtl, Store,
+};
 
 use super::frame::Frame;
 use super::layout::{Phase, Plan};
@@ -28,7 +30,7 @@ use crate::group_agg::support::{FunctionKind, Retraction};
 use crate::group_agg::versions::Versions;
 use crate::group_agg::{TABLE, column};
 use crate::keys::Keys;
-use crate::{Operator, OperatorError};
+use crate::{Operator, OperatorError, Residence};
 
 /// Whether [`GlobalGroupAgg`] merges rows of `input` exactly as Flink does.
 pub fn supports_global(spec: &GlobalGroupAggregate, input: &LogicalType) -> Result<(), Reason> {
@@ -311,6 +313,18 @@ impl KeyedState for GlobalGroupAgg {
     fn bytes(&self) -> usize {
         self.merging.table.bytes()
     }
+
+    fn attach(&mut self, store: &Store) -> Result<bool, StateError> {
+        KeyedState::attach(&mut self.merging.table, store)
+    }
+
+    fn write_back(&mut self) -> Result<(), StateError> {
+        self.merging.table.write_back()
+    }
+
+    fn evict(&mut self) -> Result<(), StateError> {
+        self.merging.table.evict()
+    }
 }
 
 impl Operator for GlobalGroupAgg {
@@ -348,6 +362,10 @@ impl Operator for GlobalGroupAgg {
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
         Some(self)
+    }
+
+    fn residence(&self) -> Residence {
+        Residence::Cached
     }
 
     fn bundle_metrics(&self) -> Option<&BundleMetrics> {

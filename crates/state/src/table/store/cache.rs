@@ -124,7 +124,7 @@ impl KeyedTable {
     }
 
     /// Writes back, and lets the half of the keys that were not used for the longest time leave memory, if the table is kept in a
-    /// database. To be called between batches, when no slot that was loaded is needed any more.
+    /// database. What was loaded last stays, with all of the open bundle.
     pub fn evict(&mut self) -> Result<(), StateError> {
         if self.store.as_ref().is_none_or(|store| store.resident) {
             return Ok(());
@@ -134,9 +134,12 @@ impl KeyedTable {
         self.for_each_slot(|slot, _| {
             let batch = self.stamps.get(slot as usize).map_or(0, |stamp| stamp.0);
             // also right when batches began to be counted anew
-            ages.push((self.batch.wrapping_sub(batch), slot));
+            let age = self.batch.wrapping_sub(batch);
+            if age > 0 {
+                ages.push((age, slot));
+            }
         });
-        let kept = ages.len() / 2;
+        let kept = ages.len().saturating_sub(self.slots.len().div_ceil(2));
         if kept < ages.len() {
             ages.select_nth_unstable(kept);
         }
@@ -145,6 +148,7 @@ impl KeyedTable {
             store.stored.remove(slot);
             self.forget(slot);
         }
+        self.keys.shrink();
         self.store = Some(store);
         Ok(())
     }

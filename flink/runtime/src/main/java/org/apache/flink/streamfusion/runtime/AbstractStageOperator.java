@@ -234,6 +234,9 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
     public OperatorSnapshotFutures snapshotState(
             long checkpointId, long timestamp, CheckpointOptions options, CheckpointStreamFactory streams) throws Exception {
         snapshotType = options.getCheckpointType();
+        if (state != null) {
+            state.writeBack(options);
+        }
         final OperatorSnapshotFutures futures = super.snapshotState(checkpointId, timestamp, options, streams);
         if (state != null) {
             state.snapshot(futures, checkpointId, timestamp, options, streams);

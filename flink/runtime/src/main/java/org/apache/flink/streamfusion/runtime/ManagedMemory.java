@@ -16,6 +16,8 @@ final class ManagedMemory implements AutoCloseable {
 
     static final long STEP_BYTES = 1 << 20;
 
+    static final long STRETCH_BYTES = 32 << 20;
+
     private static final long MIB = 1 << 20;
 
     private final MemoryManager manager;
@@ -51,6 +53,33 @@ final class ManagedMemory implements AutoCloseable {
             // what comes and goes with each checkpoint is kept
             manager.releaseMemory(this, reserved - wanted);
             reserved = wanted;
+        }
+    }
+
+    /** Takes note of what is used now, without reserving more. */
+    void note(long usedBytes, long peakBytes) {
+        used = usedBytes;
+        peak = peakBytes;
+    }
+
+    /** As {@link #update}, but false if the slot does not have it. */
+    boolean offer(long usedBytes, long peakBytes) {
+        try {
+            update(usedBytes, peakBytes);
+            return true;
+        } catch (NativeException e) {
+            return false;
+        }
+    }
+
+    /**
+     * Takes note of what is used by state that has just made room and takes no more for now. It may be above what is reserved by what one
+     * batch has added; fails beyond half as much, and at least {@link #STRETCH_BYTES}.
+     */
+    void stretch(long usedBytes, long peakBytes) {
+        note(usedBytes, peakBytes);
+        if (usedBytes > reserved + Math.max(STRETCH_BYTES, reserved / 2)) {
+            update(usedBytes, peakBytes);
         }
     }
 

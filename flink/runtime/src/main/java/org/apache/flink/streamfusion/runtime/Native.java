@@ -165,6 +165,22 @@ public final class Native {
     /** Takes over the state of a key group, before the first batch. */
     static native void stageRestore(long stage, int keyGroup, byte[] header, byte[][] chunks);
 
+    /** Why the library cannot work on this RocksDB, of which this is the native handle; null if it can. */
+    static native String databaseProblem(long database);
+
+    /** Whether the stage has state that may be kept in a database. */
+    static native boolean stageCanAttach(long stage);
+
+    /** Keeps the state of the stage in a column family from now on; false if it stays in memory. All are native handles. */
+    static native boolean stageAttach(
+            long stage, long database, long columnFamily, long writeOptions, long readOptions);
+
+    /** Writes what the state has changed to its database. */
+    static native void stageWriteBack(long stage);
+
+    /** Lets part of the state leave memory that is kept in a database. */
+    static native void stageEvict(long stage);
+
     /** Bytes that the state takes now, and the most it took when this was called. */
     static native long[] stageMemory(long stage);
 

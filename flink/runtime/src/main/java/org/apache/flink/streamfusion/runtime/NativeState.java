@@ -32,14 +32,17 @@ import java.util.concurrent.RunnableFuture;
  * The keyed state of a native stage between Flink and the library: which keys it has, how it gets into snapshots and back, and what
  * memory it may take.
  *
- * <p>Flink's keyed backend hosts it and holds nothing while the job runs. A snapshot of the backend is replaced by one of the
- * native state, in the canonical form of Flink whatever kind of snapshot was asked for; the backend reads that form itself when a job
- * is restored, and the library takes it from there.
+ * <p>Flink's keyed backend hosts it. In RocksDB it may lie in a column family of the backend ({@link RocksDbTable}), which Flink then checkpoints as
+ * its own. Otherwise the backend holds nothing while the job runs, and its snapshot is replaced by one of the native state, in the
+ * canonical form of Flink whatever kind of snapshot was asked for. A canonical savepoint is made so in any case. The backend reads that form
+ * itself when a job is restored, and the library takes it from there.
  */
 final class NativeState implements AutoCloseable {
 
     /** Backends that read Flink's canonical form and show what they have read. */
     private static final Set<String> HOSTS = Set.of("hashmap", "rocksdb");
+
+    private static final String ROCKSDB = "rocksdb";
 
     private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -49,6 +52,12 @@ final class NativeState implements AutoCloseable {
     private final CloseableRegistry cancelables;
     private final ManagedMemory memory;
     private long stage;
+
+    /** Where the state is kept if it is not in memory alone, else null. */
+    private RocksDbTable table;
+
+    /** Bytes in memory above which state in RocksDB has to make room. */
+    private long ceiling;
 
     private NativeState(
             String description,
@@ -105,8 +114,11 @@ final class NativeState implements AutoCloseable {
     }
 
     /** Begins to work on a stage that has been opened with {@link #parameters()}. */
-    void open(long stage) {
+    void open(long stage) throws Exception {
         this.stage = stage;
+        if (ROCKSDB.equals(backend.getBackendTypeIdentifier())) {
+            table = RocksDbTable.open(description, backend, stage);
+        }
     }
 
     /** Takes over what the backend has restored. The key context is afterwards what it was before, also if it was none. */
@@ -147,6 +159,18 @@ final class NativeState implements AutoCloseable {
         }
     }
 
+    /** To be called before the backend takes its snapshot, which then has what is kept in its database. */
+    void writeBack(CheckpointOptions options) {
+        if (table != null && !isCanonical(options)) {
+            Native.stageWriteBack(stage);
+        }
+    }
+
+    private static boolean isCanonical(CheckpointOptions options) {
+        return options.getCheckpointType() instanceof SavepointType savepoint
+                && savepoint.getFormatType() == SavepointFormatType.CANONICAL;
+    }
+
     /** Replaces the snapshot of the backend among the futures of a snapshot, whose parts are all cancelled if that fails. */
     void snapshot(
             OperatorSnapshotFutures futures,
@@ -155,6 +179,9 @@ final class NativeState implements AutoCloseable {
             CheckpointOptions options,
             CheckpointStreamFactory streams)
             throws Exception {
+        if (table != null && !isCanonical(options)) {
+            return; // the snapshot of the backend has it
+        }
         try {
             StateUtil.discardStateFuture(futures.getKeyedStateManagedFuture());
             futures.setKeyedStateManagedFuture(snapshot(checkpointId, timestamp, options, streams));
@@ -167,7 +194,8 @@ final class NativeState implements AutoCloseable {
     private RunnableFuture<SnapshotResult<KeyedStateHandle>> snapshot(
             long checkpointId, long timestamp, CheckpointOptions options, CheckpointStreamFactory streams)
             throws Exception {
-        final NativeStateSnapshot snapshot = NativeStateSnapshot.take(stage, backend);
+        final NativeStateSnapshot snapshot =
+                NativeStateSnapshot.take(stage, backend, table == null ? null : table.lease());
         try {
             return new SnapshotStrategyRunner<>(
                             "Snapshot of native state of " + description,
@@ -205,15 +233,34 @@ final class NativeState implements AutoCloseable {
         }
     }
 
-    /** To be called whenever the state may have grown. Fails if the slot does not have the memory that it takes. */
+    /**
+     * To be called whenever the state may have grown. Fails if the slot does not have the memory that it takes; state in RocksDB makes room
+     * instead. What has left is used again before anything more is taken, so that it stays where it was when there was no more, and by what one
+     * batch adds above.
+     */
     void accountForMemory() {
         final long[] bytes = Native.stageMemory(stage);
-        memory.update(bytes[0], bytes[1]);
+        if (table == null) {
+            memory.update(bytes[0], bytes[1]);
+        } else if (bytes[0] > ceiling) {
+            if (!memory.offer(bytes[0], bytes[1])) {
+                Native.stageEvict(stage);
+                final long[] left = Native.stageMemory(stage);
+                memory.stretch(left[0], left[1]);
+                ceiling = left[0];
+            }
+        } else {
+            memory.note(bytes[0], bytes[1]);
+        }
     }
 
     /** Gives the memory back. Snapshots that are being written keep what they need. */
     @Override
     public void close() {
         memory.close();
+        if (table != null) {
+            table.close();
+            table = null;
+        }
     }
 }

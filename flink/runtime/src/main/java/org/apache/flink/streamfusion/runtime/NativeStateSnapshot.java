@@ -7,6 +7,8 @@ import org.apache.flink.runtime.state.KeyGroupRange;
 import org.apache.flink.runtime.state.KeyValueStateIterator;
 import org.apache.flink.runtime.state.StreamCompressionDecorator;
 import org.apache.flink.runtime.state.metainfo.StateMetaInfoSnapshot;
+import org.apache.flink.util.IOUtils;
+import org.apache.flink.util.ResourceGuard;
 
 import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -18,6 +20,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 final class NativeStateSnapshot implements FullSnapshotResources<Integer> {
 
     private final long snapshot;
+    private final ResourceGuard.Lease database;
     private final KeyGroupRange keyGroups;
     private final int keyGroupCount;
     private final StreamCompressionDecorator compression;
@@ -26,16 +29,27 @@ final class NativeStateSnapshot implements FullSnapshotResources<Integer> {
     /** How many states for chunks the snapshot says that it has. */
     private int announcedChunks;
 
-    private NativeStateSnapshot(long snapshot, AbstractKeyedStateBackend<Integer> backend) {
+    private NativeStateSnapshot(
+            long snapshot, AbstractKeyedStateBackend<Integer> backend, ResourceGuard.Lease database) {
         this.snapshot = snapshot;
+        this.database = database;
         this.keyGroups = backend.getKeyGroupRange();
         this.keyGroupCount = backend.getNumberOfKeyGroups();
         this.compression = backend.getKeyGroupCompressionDecorator();
     }
 
-    /** Takes a snapshot of a stage. It must be released, whatever becomes of it. */
-    static NativeStateSnapshot take(long stage, AbstractKeyedStateBackend<Integer> backend) {
-        return new NativeStateSnapshot(Native.stageSnapshot(stage), backend);
+    /**
+     * Takes a snapshot of a stage. It must be released, whatever becomes of it. A lease keeps the database open that the state is in, and is
+     * this snapshot's from now on; null if it is in memory.
+     */
+    static NativeStateSnapshot take(
+            long stage, AbstractKeyedStateBackend<Integer> backend, ResourceGuard.Lease database) {
+        try {
+            return new NativeStateSnapshot(Native.stageSnapshot(stage), backend, database);
+        } catch (Throwable e) {
+            IOUtils.closeQuietly(database);
+            throw e;
+        }
     }
 
     @Override
@@ -69,7 +83,11 @@ final class NativeStateSnapshot implements FullSnapshotResources<Integer> {
     @Override
     public void release() {
         if (released.compareAndSet(false, true)) {
-            Native.snapshotRelease(snapshot);
+            try {
+                Native.snapshotRelease(snapshot);
+            } finally {
+                IOUtils.closeQuietly(database);
+            }
         }
     }
 }
