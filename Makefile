@@ -5,6 +5,7 @@
 #   make bench                 Criterion benches of operators
 #   make bench-job             whole jobs, stock and native in turn                 (JOBS=ad for some of them)
 #   make bench-window          jobs over windows of event time, stock and native in turn
+#   make bench-rocksdb         jobs with their state in RocksDB, stock and native in turn
 #   make bench-checkpoint      a job of 5 M keys with a checkpoint each second, stock and native
 #   make package               the jar to drop into Flink's lib/
 
@@ -24,10 +25,10 @@ LIBRARY := $(CARGO_TARGET_DIR)/release/libstreamfusion_jni.so
 MVN := mvn -B -q -f flink/pom.xml -Dstreamfusion.native.library=$(LIBRARY)
 SQL ?= demo/flights.sql
 
-.PHONY: help tools library jars data distribution rocksdb demo test check rust-test java-test bench bench-job bench-window bench-checkpoint package cli clean
+.PHONY: help tools library jars data distribution rocksdb demo test check rust-test java-test bench bench-job bench-window bench-rocksdb bench-checkpoint package cli clean
 
 help:
-	@sed -n '3,9s/^# *//p' Makefile
+	@sed -n '3,10s/^# *//p' Makefile
 
 tools:
 	@for tool in cargo java mvn python3; do command -v $$tool >/dev/null || { \
@@ -75,6 +76,9 @@ bench-job: jars
 
 bench-window: jars
 	JAVA_OPTS="-Xms4g -XX:+AlwaysPreTouch -Dstreamfusion.bench.jobs=$(JOBS)" STREAMFUSION_LIBRARY="$(LIBRARY)" demo/java.sh org.apache.flink.streamfusion.tests.BenchWindow
+
+bench-rocksdb: jars
+	JAVA_OPTS="-Dstreamfusion.bench.jobs=$(JOBS)" STREAMFUSION_LIBRARY="$(LIBRARY)" demo/java.sh org.apache.flink.streamfusion.tests.BenchRocksDb
 
 bench-checkpoint: jars
 	# Starts a JVM for each side, with a heap of 6 GiB; this one only waits.

@@ -26,6 +26,8 @@ mod mini_batch_assigner;
 pub mod over;
 pub mod rank;
 mod row_per_key;
+#[cfg(test)]
+mod stored_testing;
 pub mod temporal_join;
 pub mod temporal_sort;
 mod time_index;

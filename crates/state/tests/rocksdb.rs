@@ -4,12 +4,10 @@
 
 #![allow(unsafe_code, clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::rocksdb::TestDatabase;
 use proptest::prelude::*;
+use streamfusion_state::rocksdb::testing::TestDatabase;
 use streamfusion_state::rocksdb::{DatabaseError, JavaHandles, Keys, Library};
 
 fn keys<'a>(keys: impl IntoIterator<Item = &'a [u8]>) -> Keys {

@@ -2,19 +2,18 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, StringArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
-use common::rocksdb::TestDatabase;
+
 use proptest::prelude::*;
 use streamfusion_row::KeyGroup;
 use streamfusion_state::canonical::{FormatVersion, Sections};
 use streamfusion_state::codec::{Nullable, Required};
+use streamfusion_state::rocksdb::testing::TestDatabase;
 use streamfusion_state::{
     BatchKeys, ColumnId, Entries, EntriesId, Identity, KeyGroups, KeyLayout, KeyedTable, MapCodec, MapHash, MapTable,
     PackedRows, RowEntriesId, RowLayout, RowsId, StateClock, StateContext, StateError, StateSnapshot, StateTtl, Store,

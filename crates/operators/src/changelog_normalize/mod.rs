@@ -27,7 +27,7 @@ use crate::bundle::{BundleMetrics, Emitted, FlushReason, FrameFold, Frames};
 use crate::calc::record_batch;
 use crate::changelog::{Emission, Floats, Fold, Preimages, RowRef, Transitions, Unseen, UpdateBefore};
 use crate::row_per_key::{self, RowPerKey};
-use crate::{Operator, OperatorError};
+use crate::{Operator, OperatorError, Residence};
 
 /// Name of the table, and of its section.
 const TABLE: &str = "last_rows";
@@ -181,6 +181,10 @@ impl Operator for ChangelogNormalize {
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
         Some(&mut self.rows.state.table)
+    }
+
+    fn residence(&self) -> Residence {
+        Residence::Cached
     }
 
     fn bundle_metrics(&self) -> Option<&BundleMetrics> {

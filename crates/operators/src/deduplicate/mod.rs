@@ -31,7 +31,7 @@ use self::keep_last::{KeepLast, Reads};
 use self::row_time::ByRowTime;
 use crate::bundle::{BundleMetrics, FlushReason, FrameFold, Frames};
 use crate::changelog::{Emission, Unseen, UpdateBefore};
-use crate::{Operator, OperatorError, row_per_key};
+use crate::{Operator, OperatorError, Residence, row_per_key};
 
 /// Name of the table, and of its section.
 const TABLE: &str = "deduplicate";
@@ -160,6 +160,13 @@ impl Operator for Deduplicate {
             Mode::KeepLast(keep) => Some(&mut keep.state.table),
             Mode::ByRowTime(keep) => Some(&mut keep.state.table),
             Mode::FirstByTime(keep) => Some(&mut keep.tables),
+        }
+    }
+
+    fn residence(&self) -> Residence {
+        match self.mode {
+            Mode::Stateless(_) | Mode::FirstByTime(_) => Residence::Memory,
+            Mode::KeepFirst(_) | Mode::KeepLast(_) | Mode::ByRowTime(_) => Residence::Cached,
         }
     }
 

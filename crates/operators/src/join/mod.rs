@@ -41,7 +41,7 @@ use self::records::{Degrees, Names, Records};
 use self::rules::{Rule, has_degrees};
 use crate::bundle::{BundleMetrics, FlushReason};
 use crate::definition::describe;
-use crate::{Operator, OperatorError};
+use crate::{Operator, OperatorError, Residence};
 
 /// Name of the state. Names never change.
 const TABLE: &str = "join";
@@ -242,6 +242,10 @@ impl Operator for Join {
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
         Some(&mut self.tables)
+    }
+
+    fn residence(&self) -> Residence {
+        Residence::Cached
     }
 
     fn bundle_metrics(&self) -> Option<&BundleMetrics> {

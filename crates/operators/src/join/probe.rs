@@ -190,7 +190,7 @@ impl Probe {
                 emit.run(&mut self.chunk, &mut self.cursor, &mut self.matches, &mut self.output);
                 continue;
             }
-            self.chunk.settle(other)?;
+            self.chunk.settle(&self.other_slots, other)?;
             if self.chunk.end < batch.num_rows() || self.chunk.resume.is_some() {
                 self.fetch(condition, other)?;
             } else {
@@ -299,8 +299,17 @@ impl Chunk {
     }
 
     /// Writes the degrees that changed.
-    fn settle(&mut self, other: &mut SideOf<'_>) -> Result<(), OperatorError> {
+    fn settle(&mut self, slots: &[Option<u32>], other: &mut SideOf<'_>) -> Result<(), OperatorError> {
         if self.changed.contains(&true) {
+            for (candidates, slot) in self.ranges.iter().zip(slots) {
+                let changed = self.changed.get(candidates.start as usize..candidates.end as usize);
+                if let Some(slot) = slot
+                    && candidates.chunk == self.number
+                    && changed.is_some_and(|changed| changed.contains(&true))
+                {
+                    other.table.mark(*slot);
+                }
+            }
             let rows = self.positions.iter().zip(&self.degrees).zip(&self.changed);
             let changed = rows.filter(|(_, changed)| **changed).map(|((position, degree), _)| (*position, *degree));
             other.records.set_degrees(other.table, changed)?;

@@ -12,7 +12,7 @@ use streamfusion_state::{ColumnId, KeyedState, StateContext};
 use super::keyed::Partitions;
 use super::output::Output;
 use super::{Emission, RankEnds};
-use crate::{Operator, OperatorError};
+use crate::{Operator, OperatorError, Residence};
 
 const TABLE: &str = "first_n";
 
@@ -90,6 +90,10 @@ impl Operator for FirstN {
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
         Some(&mut self.partitions.table)
+    }
+
+    fn residence(&self) -> Residence {
+        Residence::Cached
     }
 
     fn bundle_bytes(&self) -> usize {

@@ -8,7 +8,7 @@ use streamfusion_state::{KeyedState, StateContext};
 use super::ranked::Ranked;
 use super::sort_key::SortKeys;
 use crate::bundle::{BundleMetrics, FlushReason, FrameFold, Frames};
-use crate::{Operator, OperatorError};
+use crate::{Operator, OperatorError, Residence};
 
 /// Top-N over a buffer per partition, row by row or in bundles.
 #[derive(Debug)]
@@ -94,6 +94,10 @@ impl<S: SortKeys> Operator for TopN<S> {
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
         Some(self.ranked.state())
+    }
+
+    fn residence(&self) -> Residence {
+        Residence::Cached
     }
 
     fn bundle_metrics(&self) -> Option<&BundleMetrics> {

@@ -13,8 +13,10 @@ use streamfusion_plan::zone::ZoneRules;
 use streamfusion_row::binary::{KeyEncoder, KeyRows};
 use streamfusion_row::{Batch, KeyGroup};
 use streamfusion_state::canonical::{Container, FormatVersion, Sections};
+use streamfusion_state::rocksdb::testing::TestDatabase;
 use streamfusion_state::{KeyGroups, StateClock, StateContext, StateSnapshot};
 
+use crate::stored_testing;
 use crate::{OUTPUT_BATCH_ROWS, Operator};
 
 const MAX_PARALLELISM: u32 = 128;
@@ -165,6 +167,8 @@ pub(crate) struct Job<'a> {
     subtasks: Vec<Box<dyn Operator>>,
     /// Of the subtasks of jobs that this one was restored from.
     late_rows_before: u64,
+    /// Those of the subtasks, if their state lies in some.
+    databases: Vec<TestDatabase>,
 }
 
 impl<'a> Job<'a> {
@@ -177,7 +181,29 @@ impl<'a> Job<'a> {
             factory(&StateContext { key_groups, clock: StateClock::fixed(0) })
         };
         let subtasks = (0..parallelism).map(subtask).collect();
-        Self { factory, keys: keys.to_vec(), subtasks, late_rows_before: 0 }
+        Self { factory, keys: keys.to_vec(), subtasks, late_rows_before: 0, databases: Vec::new() }
+    }
+
+    /// [`Job::open`] at parallelism 1 with the state in a database.
+    pub(crate) fn stored(factory: Factory<'a>, keys: &[usize]) -> Self {
+        let mut job = Self::open(factory, keys, 1);
+        job.databases = vec![stored_testing::attach(job.subtasks[0].as_mut())];
+        job
+    }
+
+    /// The job of [`Job::stored`] on what its database has.
+    pub(crate) fn reopened(mut self) -> Self {
+        self.subtasks[0].state().unwrap().write_back().unwrap();
+        let mut job = Self::open(self.factory, &self.keys, 1);
+        job.late_rows_before = self.late_rows();
+        stored_testing::attach_to(job.subtasks[0].as_mut(), &self.databases[0]);
+        if let Some(progress) = self.subtasks[0].progress() {
+            job.subtasks[0].restore_progress(progress);
+        }
+        // the operator that is no more goes before its database
+        self.subtasks.clear();
+        job.databases = std::mem::take(&mut self.databases);
+        job
     }
 
     /// Takes events, rows in batches of these sizes, what is left one by one; a batch ends in front of a watermark.
@@ -355,6 +381,20 @@ pub(crate) fn check(
     let (out, of_model) = (by_key(&out, keys, events), by_key(&expected.out, keys, events));
     prop_assert_eq!(out, of_model, "restored and rescaled at {:?}", places);
     prop_assert_eq!(job.late_rows(), expected.late_rows);
+
+    if events.len().is_multiple_of(3) {
+        let (mut out, mut done) = (Vec::new(), 0);
+        let mut job = Job::stored(factory, keys);
+        for place in &places {
+            job.run(&events[done..*place], &[2, 9], &mut out);
+            done = *place;
+            job = job.reopened();
+        }
+        job.run(&events[done..], &[3], &mut out);
+        let (out, of_model) = (by_key(&out, keys, events), by_key(&expected.out, keys, events));
+        prop_assert_eq!(out, of_model, "from a database that was reopened at {:?}", places);
+        prop_assert_eq!(job.late_rows(), expected.late_rows);
+    }
     Ok(())
 }
 

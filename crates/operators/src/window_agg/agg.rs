@@ -8,7 +8,9 @@ use streamfusion_plan::types::LogicalType;
 use streamfusion_row::Batch;
 use streamfusion_state::canonical::Sections;
 use streamfusion_state::codec::{Mapped, Required};
-use streamfusion_state::{ColumnId, KeyedState, KeyedTable, RestoreError, StateContext, StateSnapshot, Touched};
+use streamfusion_state::{
+    ColumnId, KeyedState, KeyedTable, RestoreError, StateContext, StateError, StateSnapshot, Store, Touched,
+};
 
 use super::Plan;
 use super::output::{Properties, Ready};
@@ -17,7 +19,7 @@ use crate::group_agg::{Merging, SlotAggregates, SlotCalls, take_rows};
 use crate::keys::Keys;
 use crate::window::open::OpenWindows;
 use crate::window::{SliceAssigner, WindowZone};
-use crate::{Operator, OperatorError};
+use crate::{Operator, OperatorError, Residence};
 
 /// Name of the table, and of its main section.
 const TABLE: &str = "window-aggs";
@@ -185,6 +187,7 @@ impl WindowAgg {
                 self.windows.open(end, slot);
             }
             flags.set(slot, set);
+            self.table.mark(slot);
         }
         Ok(())
     }
@@ -313,6 +316,10 @@ impl Operator for WindowAgg {
         Some(self)
     }
 
+    fn residence(&self) -> Residence {
+        Residence::Resident
+    }
+
     fn bundle_bytes(&self) -> usize {
         self.ready.bytes() + self.windows.bytes() + self.ends.bytes() + self.aggregates.bytes()
     }
@@ -335,5 +342,15 @@ impl KeyedState for WindowAgg {
 
     fn bytes(&self) -> usize {
         self.table.bytes()
+    }
+
+    fn attach(&mut self, store: &Store) -> Result<bool, StateError> {
+        let attached = KeyedState::attach(&mut self.table, store)?;
+        self.reopen();
+        Ok(attached)
+    }
+
+    fn write_back(&mut self) -> Result<(), StateError> {
+        self.table.write_back()
     }
 }

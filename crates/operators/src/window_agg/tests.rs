@@ -17,7 +17,7 @@ use streamfusion_state::{KeyedState, StateContext};
 use super::{LocalWindowAgg, WindowAgg};
 use crate::bundle::FlushReason;
 use crate::window::testing::input_type;
-use crate::{Operator, OperatorError};
+use crate::{Operator, OperatorError, Residence};
 
 /// Columns of the rows of [`testing`](crate::window::testing).
 const ID: usize = 0;
@@ -181,5 +181,9 @@ impl Operator for TwoPhases {
         self.local.flush(FlushReason::Checkpoint).unwrap();
         self.hand_over();
         self.global.state()
+    }
+
+    fn residence(&self) -> Residence {
+        self.global.residence()
     }
 }

@@ -20,7 +20,7 @@ use crate::millis::millis_of;
 use crate::window::WindowZone;
 use crate::window::input::WindowInput;
 use crate::window::open::OpenWindows;
-use crate::{OUTPUT_BATCH_BYTES, OUTPUT_BATCH_ROWS, Operator, OperatorError};
+use crate::{OUTPUT_BATCH_BYTES, OUTPUT_BATCH_ROWS, Operator, OperatorError, Residence};
 
 /// Name of the table, and of its section. Names never change.
 const TABLE: &str = "window_deduplicate";
@@ -197,6 +197,10 @@ impl Operator for WindowDeduplicate {
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
         Some(&mut self.table)
+    }
+
+    fn residence(&self) -> Residence {
+        Residence::Resident
     }
 
     fn bundle_bytes(&self) -> usize {

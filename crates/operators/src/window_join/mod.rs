@@ -28,7 +28,7 @@ use crate::join::limits::Limits;
 use crate::window::WindowZone;
 use crate::window::input::WindowInput;
 use crate::window::open::OpenWindows;
-use crate::{DroppedRows, OUTPUT_BATCH_BYTES, Operator, OperatorError};
+use crate::{DroppedRows, OUTPUT_BATCH_BYTES, Operator, OperatorError, Residence};
 
 /// Name of the table. Names never change.
 const TABLE: &str = "window_join";
@@ -186,6 +186,10 @@ impl Operator for WindowJoin {
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
         Some(&mut self.table)
+    }
+
+    fn residence(&self) -> Residence {
+        Residence::Resident
     }
 
     fn bundle_bytes(&self) -> usize {

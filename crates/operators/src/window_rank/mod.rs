@@ -24,7 +24,7 @@ use crate::rank::sort_key::{self, BytesKeys, FixedKeys, SortKeys};
 use crate::window::WindowZone;
 use crate::window::input::WindowInput;
 use crate::window::open::OpenWindows;
-use crate::{Operator, OperatorError, rank};
+use crate::{Operator, OperatorError, Residence, rank};
 
 /// Name of the table, and of its section. Names never change.
 const TABLE: &str = "window_rank";
@@ -188,6 +188,10 @@ where
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
         Some(&mut self.table)
+    }
+
+    fn residence(&self) -> Residence {
+        Residence::Resident
     }
 
     fn bundle_bytes(&self) -> usize {

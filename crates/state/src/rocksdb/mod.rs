@@ -19,6 +19,8 @@ mod cursor;
 mod database;
 mod functions;
 mod library;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod write_batch;
 
 pub use cursor::{Cursor, Entry};

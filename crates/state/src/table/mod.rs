@@ -231,14 +231,15 @@ impl KeyedTable {
                     }
                     numbering.add(found);
                 })?;
-                // an operator may change what it has loaded
-                touched.slots.iter().skip(known).for_each(|slot| store.mark(*slot));
                 self.fetch(&mut Vec::new())?;
             }
         }
         if let Some(writes) = &self.writes {
-            for slot in touched.slots.iter().skip(known).filter(|slot| writes.expired(**slot)) {
-                clear(&mut self.columns, &mut self.entries, *slot);
+            let expired = touched.slots.iter().skip(known).copied().filter(|slot| writes.expired(*slot));
+            for slot in expired.collect::<Vec<_>>() {
+                // whether the key is written again is for the operator to say
+                self.remove_stored(slot)?;
+                clear(&mut self.columns, &mut self.entries, slot);
             }
         }
         Ok(())
@@ -364,6 +365,13 @@ impl KeyedTable {
         }
         if let Some(writes) = &mut self.writes {
             slots.iter().for_each(|slot| writes.touch(*slot));
+        }
+    }
+
+    /// Keeps what was changed under a slot that was only [found](KeyedTable::find), which is no write of its key: it lives no longer.
+    pub fn mark(&mut self, slot: u32) {
+        if let Some(store) = &mut self.store {
+            store.mark(slot);
         }
     }
 

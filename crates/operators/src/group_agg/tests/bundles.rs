@@ -136,6 +136,7 @@ proptest! {
         size in size(),
         steps in steps(),
         parallelisms in prop::collection::vec(1_u32..5, 30),
+        stored in any::<bool>(),
     ) {
         let batches = batches(&rows, &steps);
         let mut found = Vec::new();
@@ -143,8 +144,8 @@ proptest! {
         // at a parallelism of more than 1 the count is that of each subtask: here only barriers end bundles
         let alone = in_bundles(spec.clone(), size);
         let spec = in_bundles(spec, 4096);
-        let mut one = Job::open(&alone, &clock, 1, 128);
-        let mut many = Job::open(&spec, &clock, 1, 128);
+        let mut one = Job::either(stored)(&alone, &clock, 1, 128);
+        let mut many = Job::either(stored)(&spec, &clock, 1, 128);
         let mut from_many = Vec::new();
         for ((now, rows, flush), parallelism) in batches.iter().zip(parallelisms.iter().cycle()) {
             clock.set(*now);

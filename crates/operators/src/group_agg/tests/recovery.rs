@@ -4,11 +4,13 @@ use proptest::prelude::*;
 use streamfusion_row::KeyGroup;
 use streamfusion_row::binary::{KeyEncoder, KeyRows};
 use streamfusion_state::canonical::{Container, FormatVersion, Sections};
+use streamfusion_state::rocksdb::testing::TestDatabase;
 use streamfusion_state::{RestoreError, StateSnapshot};
 
 use super::properties::case;
 use super::*;
 use crate::bundle::FlushReason;
+use crate::stored_testing;
 
 /// Key groups of each of `parallelism` subtasks, as Flink assigns them.
 fn subtasks(parallelism: u32, max_parallelism: u32) -> Vec<KeyGroups> {
@@ -27,6 +29,8 @@ pub(super) struct Job {
     clock: StateClock,
     max_parallelism: u32,
     subtasks: Vec<GroupAgg>,
+    /// Those of the subtasks, if their state lies in some.
+    databases: Vec<TestDatabase>,
 }
 
 impl Job {
@@ -38,7 +42,19 @@ impl Job {
                 GroupAgg::try_new(spec, &input_type(), &context).unwrap()
             })
             .collect();
-        Self { spec: spec.clone(), clock: clock.clone(), max_parallelism, subtasks }
+        Self { spec: spec.clone(), clock: clock.clone(), max_parallelism, subtasks, databases: Vec::new() }
+    }
+
+    /// [`Job::open`] or [`Job::stored`].
+    pub(super) fn either(stored: bool) -> fn(&GroupAggregate, &StateClock, u32, u32) -> Self {
+        if stored { Self::stored } else { Self::open }
+    }
+
+    /// [`Job::open`] with the state in databases.
+    pub(super) fn stored(spec: &GroupAggregate, clock: &StateClock, parallelism: u32, max_parallelism: u32) -> Self {
+        let mut job = Self::open(spec, clock, parallelism, max_parallelism);
+        job.databases = job.subtasks.iter_mut().map(|subtask| stored_testing::attach(subtask)).collect();
+        job
     }
 
     /// Pushes rows in batches of these sizes, what is left one by one; a batch goes in parts to the owners of its keys. The
@@ -64,6 +80,7 @@ impl Job {
                 if !part.is_empty() {
                     subtask.push(batch(&part)).unwrap();
                     drain(subtask, out);
+                    stored_testing::evict(subtask);
                 }
             }
         }
@@ -88,7 +105,8 @@ impl Job {
 
     /// A job at another parallelism with the state of the snapshots.
     pub(super) fn restored(&self, snapshots: &[Box<dyn StateSnapshot>], parallelism: u32) -> Self {
-        let mut job = Self::open(&self.spec, &self.clock, parallelism, self.max_parallelism);
+        let open = if self.databases.is_empty() { Self::open } else { Self::stored };
+        let mut job = open(&self.spec, &self.clock, parallelism, self.max_parallelism);
         for sections in sections(snapshots) {
             let owner = sections.key_group.subtask(parallelism, self.max_parallelism);
             job.subtasks[owner as usize].restore(&through_bytes(&sections)).unwrap();
@@ -144,10 +162,11 @@ proptest! {
         (spec, rows) in case(),
         at in any::<prop::sample::Index>(),
         sizes in prop::collection::vec(0_usize..20, 0..12),
+        stored in any::<bool>(),
     ) {
         let (before, after) = rows.split_at(at.index(rows.len() + 1));
         let mut out = Vec::new();
-        let mut job = Job::open(&spec, &StateClock::fixed(0), 1, 128);
+        let mut job = Job::either(stored)(&spec, &StateClock::fixed(0), 1, 128);
         job.push(before, &sizes, &mut out);
         let snapshots = job.snapshot();
         let mut restored = job.restored(&snapshots, 1);
@@ -160,11 +179,12 @@ proptest! {
         (spec, rows) in case(),
         max_parallelism in prop::sample::select(vec![128_u32, 200, 32_768]),
         stages in prop::collection::vec((1_u32..5, any::<prop::sample::Index>()), 1..5),
+        stored in any::<bool>(),
     ) {
         let mut cuts: Vec<usize> = stages.iter().map(|(_, at)| at.index(rows.len() + 1)).collect();
         cuts.sort_unstable();
         let mut out = Vec::new();
-        let mut job = Job::open(&spec, &StateClock::fixed(0), 1, max_parallelism);
+        let mut job = Job::either(stored)(&spec, &StateClock::fixed(0), 1, max_parallelism);
         let mut done = 0;
         for ((parallelism, _), cut) in stages.iter().zip(&cuts) {
             job.push(&rows[done..*cut], &[], &mut out);
@@ -181,8 +201,9 @@ proptest! {
         (spec, rows) in case(),
         sizes in prop::collection::vec(1_usize..6, 0..60),
         releases in prop::collection::vec(any::<prop::sample::Index>(), 0..30),
+        stored in any::<bool>(),
     ) {
-        let mut job = Job::open(&spec, &StateClock::fixed(0), 1, 128);
+        let mut job = Job::either(stored)(&spec, &StateClock::fixed(0), 1, 128);
         let (mut held, mut out) = (Vec::new(), Vec::new());
         let (mut rest, mut releases) = (&rows[..], releases.iter());
         for size in sizes.iter().copied().chain([usize::MAX]) {

@@ -49,10 +49,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn what_has_expired_is_absent((spec, rows) in expiring_case(), steps in steps()) {
+    fn what_has_expired_is_absent(
+        (spec, rows) in expiring_case(),
+        steps in steps(),
+        stored in any::<bool>(),
+    ) {
         let batches = batches(&rows, &steps);
         let clock = StateClock::fixed(0);
-        let mut job = Job::open(&spec, &clock, 1, 128);
+        let mut job = Job::either(stored)(&spec, &clock, 1, 128);
         let mut out = Vec::new();
         for (now, rows) in &batches {
             clock.set(*now);
@@ -67,10 +71,11 @@ proptest! {
         steps in steps(),
         stops in prop::collection::vec(0_u32..5, 60),
         max_parallelism in prop::sample::select(vec![128_u32, 200, 32_768]),
+        stored in any::<bool>(),
     ) {
         let batches = batches(&rows, &steps);
         let clock = StateClock::fixed(0);
-        let mut job = Job::open(&spec, &clock, 1, max_parallelism);
+        let mut job = Job::either(stored)(&spec, &clock, 1, max_parallelism);
         let mut out = Vec::new();
         for ((now, rows), parallelism) in batches.iter().zip(stops.iter().cycle()) {
             clock.set(*now);

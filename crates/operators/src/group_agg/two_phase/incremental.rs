@@ -12,7 +12,7 @@ use streamfusion_plan::node::IncrementalGroupAggregate;
 use streamfusion_plan::types::LogicalType;
 use streamfusion_row::Batch;
 use streamfusion_state::canonical::Sections;
-use streamfusion_state::{KeyedState, KeyedTable, RestoreError, StateContext, StateSnapshot};
+use streamfusion_state::{KeyedState, KeyedTable, RestoreError, StateContext, StateError, StateSnapshot, Store};
 
 use super::frame::Frame;
 use super::layout::{Phase, Plan, check_columns};
@@ -27,7 +27,7 @@ use crate::group_agg::rows::{ACCUMULATE, Rows};
 use crate::group_agg::support::FunctionKind;
 use crate::group_agg::{TABLE, column};
 use crate::keys::Keys;
-use crate::{Operator, OperatorError};
+use crate::{Operator, OperatorError, Residence};
 
 /// Whether [`IncrementalGroupAgg`] makes of rows of `input` the rows of `output` exactly as Flink does.
 pub fn supports_incremental(
@@ -239,6 +239,18 @@ impl KeyedState for IncrementalGroupAgg {
     fn bytes(&self) -> usize {
         self.merging.table.bytes()
     }
+
+    fn attach(&mut self, store: &Store) -> Result<bool, StateError> {
+        KeyedState::attach(&mut self.merging.table, store)
+    }
+
+    fn write_back(&mut self) -> Result<(), StateError> {
+        self.merging.table.write_back()
+    }
+
+    fn evict(&mut self) -> Result<(), StateError> {
+        self.merging.table.evict()
+    }
 }
 
 impl Operator for IncrementalGroupAgg {
@@ -271,6 +283,10 @@ impl Operator for IncrementalGroupAgg {
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
         Some(self)
+    }
+
+    fn residence(&self) -> Residence {
+        Residence::Cached
     }
 
     fn bundle_metrics(&self) -> Option<&BundleMetrics> {

@@ -15,12 +15,14 @@ use streamfusion_plan::types::{Field, LogicalType, TypeKind};
 use streamfusion_row::binary::{KeyEncoder, KeyRows};
 use streamfusion_row::{Batch, KeyGroup};
 use streamfusion_state::canonical::{Container, FormatVersion, Sections};
+use streamfusion_state::rocksdb::testing::TestDatabase;
 use streamfusion_state::{KeyGroups, StateClock, StateContext, StateSnapshot};
 
 use super::Join;
 use super::limits::Limits;
 use crate::Operator;
 use crate::bundle::FlushReason;
+use crate::stored_testing;
 
 const KINDS: [&str; 4] = ["+I", "-U", "+U", "-D"];
 const MAX_PARALLELISM: u32 = 128;
@@ -213,6 +215,8 @@ struct Job<'a> {
     case: &'a Case,
     clock: StateClock,
     subtasks: Vec<Join>,
+    /// Those of the subtasks, if their state lies in some.
+    databases: Vec<TestDatabase>,
 }
 
 impl<'a> Job<'a> {
@@ -226,7 +230,14 @@ impl<'a> Job<'a> {
             case.open(&StateContext { key_groups, clock: clock.clone() })
         };
         let subtasks = (0..parallelism).map(subtask).collect();
-        Self { case, clock, subtasks }
+        Self { case, clock, subtasks, databases: Vec::new() }
+    }
+
+    /// [`Job::open`] with the state in databases.
+    fn stored(case: &'a Case, parallelism: u32) -> Self {
+        let mut job = Self::open(case, parallelism);
+        job.databases = job.subtasks.iter_mut().map(|subtask| stored_testing::attach(subtask)).collect();
+        job
     }
 
     /// Pushes rows in batches of these sizes, what is left one by one; a batch ends where time goes on or the side changes.
@@ -254,6 +265,7 @@ impl<'a> Job<'a> {
                         Side::Right => subtask.push_second(batch(&part)).unwrap(),
                     }
                     drain(subtask, &self.case.limits, out);
+                    stored_testing::evict(subtask);
                 }
             }
         }
@@ -279,7 +291,8 @@ impl<'a> Job<'a> {
     /// The job at another parallelism, restored from a savepoint, in front of which the bundle ends.
     fn restored(&mut self, parallelism: u32, out: &mut Vec<String>) -> Job<'a> {
         self.flush(FlushReason::Checkpoint, out);
-        let mut job = Job::open(self.case, parallelism);
+        let open = if self.databases.is_empty() { Job::open } else { Job::stored };
+        let mut job = open(self.case, parallelism);
         job.clock.set(self.clock.now());
         for subtask in &mut self.subtasks {
             let snapshot = subtask.state().unwrap().snapshot();
@@ -311,10 +324,16 @@ fn sections(snapshot: &dyn StateSnapshot, key_group: KeyGroup) -> Sections {
 
 /// What comes out of these rows, in batches of these sizes.
 fn run(case: &Case, steps: &[Step], sizes: &[usize]) -> Vec<String> {
-    let mut out = Vec::new();
-    let mut job = Job::open(case, 1);
-    job.push(steps, sizes, &mut out);
-    job.flush(FlushReason::EndOfInput, &mut out);
+    let run = |mut job: Job<'_>| {
+        let mut out = Vec::new();
+        job.push(steps, sizes, &mut out);
+        job.flush(FlushReason::EndOfInput, &mut out);
+        out
+    };
+    let out = run(Job::open(case, 1));
+    if steps.len().is_multiple_of(4) {
+        assert_eq!(run(Job::stored(case, 1)), out, "from a database");
+    }
     out
 }
 

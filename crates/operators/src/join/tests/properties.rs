@@ -95,11 +95,12 @@ proptest! {
         case in cases(),
         steps in steps(),
         restores in prop::collection::vec((1_u32..5, any::<prop::sample::Index>()), 1..4),
+        stored in any::<bool>(),
     ) {
         let mut places: Vec<usize> = restores.iter().map(|(_, at)| at.index(steps.len() + 1)).collect();
         places.sort_unstable();
         let (mut out, mut done) = (Vec::new(), 0);
-        let mut job = Job::open(&case, 1);
+        let mut job = if stored { Job::stored(&case, 1) } else { Job::open(&case, 1) };
         for ((parallelism, _), place) in restores.iter().zip(&places) {
             job.push(&steps[done..*place], &[], &mut out);
             done = *place;
@@ -122,13 +123,14 @@ proptest! {
         case in cases(),
         steps in steps(),
         restores in prop::collection::vec((1_u32..5, any::<prop::sample::Index>()), 1..4),
+        stored in any::<bool>(),
     ) {
         let case = Case { left: Shape::One, right: Shape::One, keys: vec![0], mini_batch: Some(1000), ..case };
         let steps: Vec<Step> = steps.into_iter().map(|step| Step { arrives: 0, ..step }).collect();
         let mut places: Vec<usize> = restores.iter().map(|(_, at)| at.index(steps.len() + 1)).collect();
         places.sort_unstable();
         let (mut out, mut done, mut model) = (Vec::new(), 0, Model::new(&case));
-        let mut job = Job::open(&case, 1);
+        let mut job = if stored { Job::stored(&case, 1) } else { Job::open(&case, 1) };
         for ((parallelism, _), place) in restores.iter().zip(&places) {
             job.push(&steps[done..*place], &[3, 4], &mut out);
             steps[done..*place].iter().for_each(|step| model.push(step));

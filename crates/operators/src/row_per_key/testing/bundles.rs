@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::{Factory, Job, MAX_PARALLELISM, Row, batch, drain};
 use crate::bundle::FlushReason;
+use crate::stored_testing;
 
 /// What comes between rows.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +20,8 @@ pub(crate) struct Plan {
     pub(crate) bundle: u64,
     pub(crate) batches: Vec<usize>,
     pub(crate) events: Vec<(usize, Event)>,
+    /// Whether the state lies in a database.
+    pub(crate) stored: bool,
 }
 
 /// Plans for at most so many rows.
@@ -28,9 +31,10 @@ pub(crate) fn plans(rows: usize) -> impl Strategy<Value = Plan> {
     let event = prop_oneof![3 => flush, 1 => (1_u32..4).prop_map(Event::Restore)];
     let bundle = prop::sample::select(vec![1_u64, 2, 3, 7, 20, 4096]);
     let events = prop::collection::vec((0..rows, event), 0..5);
-    (bundle, prop::collection::vec(1_usize..30, 1..6), events).prop_map(|(bundle, batches, mut events)| {
+    let batches = prop::collection::vec(1_usize..30, 1..6);
+    (bundle, batches, events, any::<bool>()).prop_map(|(bundle, batches, mut events, stored)| {
         events.sort_by_key(|(at, _)| *at);
-        Plan { bundle, batches, events }
+        Plan { bundle, batches, events, stored }
     })
 }
 
@@ -45,7 +49,8 @@ pub(crate) fn check_bundles(
     plan: &Plan,
     of_bundle: OfBundle<'_>,
 ) -> Result<(), TestCaseError> {
-    let mut run = Run { job: Job::open(factory, keys, 1), open: vec![Vec::new()], found: vec![Vec::new()], now: 0 };
+    let job = if plan.stored { Job::stored(factory, keys, 1) } else { Job::open(factory, keys, 1) };
+    let mut run = Run { job, open: vec![Vec::new()], found: vec![Vec::new()], now: 0 };
     let mut expected = vec![Vec::new()];
     let mut sizes = plan.batches.iter().cycle();
     let mut done = 0;
@@ -109,6 +114,7 @@ impl Run<'_> {
                     }
                     operator.push(batch(&mine)).unwrap();
                     drain(operator.as_mut(), found);
+                    stored_testing::evict(operator.as_mut());
                     for row in mine {
                         open.push(row);
                         if open.len() as u64 == bundle {

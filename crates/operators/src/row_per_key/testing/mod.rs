@@ -17,9 +17,11 @@ use streamfusion_plan::types::{Field, LogicalType, TimeAttribute, TypeKind};
 use streamfusion_row::binary::{KeyEncoder, KeyRows};
 use streamfusion_row::{Batch, KeyGroup};
 use streamfusion_state::canonical::{Container, FormatVersion, Sections};
+use streamfusion_state::rocksdb::testing::TestDatabase;
 use streamfusion_state::{KeyGroups, StateClock, StateContext, StateSnapshot};
 
 use crate::Operator;
+use crate::stored_testing;
 
 pub(crate) const KINDS: [&str; 4] = ["+I", "-U", "+U", "-D"];
 
@@ -161,6 +163,8 @@ pub(crate) struct Job<'a> {
     keys: Vec<usize>,
     clock: StateClock,
     subtasks: Vec<Box<dyn Operator>>,
+    /// Those of the subtasks, if their state lies in some.
+    databases: Vec<TestDatabase>,
 }
 
 const MAX_PARALLELISM: u32 = 128;
@@ -176,7 +180,14 @@ impl<'a> Job<'a> {
             factory(&StateContext { key_groups, clock: clock.clone() })
         };
         let subtasks = (0..parallelism).map(subtask).collect();
-        Self { factory, keys: keys.to_vec(), clock, subtasks }
+        Self { factory, keys: keys.to_vec(), clock, subtasks, databases: Vec::new() }
+    }
+
+    /// [`Job::open`] with the state in databases.
+    pub(crate) fn stored(factory: Factory<'a>, keys: &[usize], parallelism: u32) -> Self {
+        let mut job = Self::open(factory, keys, parallelism);
+        job.databases = job.subtasks.iter_mut().map(|subtask| stored_testing::attach(subtask.as_mut())).collect();
+        job
     }
 
     /// Pushes rows in batches of these sizes, what is left one by one; a batch ends where time goes on.
@@ -201,6 +212,7 @@ impl<'a> Job<'a> {
                     if !part.is_empty() {
                         subtask.push(batch(&part)).unwrap();
                         drain(subtask.as_mut(), out);
+                        stored_testing::evict(subtask.as_mut());
                     }
                 }
             }
@@ -217,7 +229,8 @@ impl<'a> Job<'a> {
 
     /// The job at another parallelism, restored from a snapshot.
     pub(crate) fn restored(&mut self, parallelism: u32) -> Job<'a> {
-        let mut job = Job::open(self.factory, &self.keys, parallelism);
+        let open = if self.databases.is_empty() { Job::open } else { Job::stored };
+        let mut job = open(self.factory, &self.keys, parallelism);
         for subtask in &mut self.subtasks {
             let Some(state) = subtask.state() else { continue };
             let snapshot = state.snapshot();
@@ -251,12 +264,14 @@ pub(crate) fn sections(snapshot: &dyn StateSnapshot, key_group: KeyGroup) -> Sec
 pub(crate) struct Cuts {
     sizes: Vec<usize>,
     restores: Vec<(u32, prop::sample::Index)>,
+    /// Whether the state lies in databases.
+    stored: bool,
 }
 
 pub(crate) fn cuts() -> impl Strategy<Value = Cuts> {
     let sizes = prop::collection::vec(1_usize..30, 0..20);
-    (sizes, prop::collection::vec((1_u32..5, any::<prop::sample::Index>()), 1..4))
-        .prop_map(|(sizes, restores)| Cuts { sizes, restores })
+    let restores = prop::collection::vec((1_u32..5, any::<prop::sample::Index>()), 1..4);
+    (sizes, restores, any::<bool>()).prop_map(|(sizes, restores, stored)| Cuts { sizes, restores, stored })
 }
 
 /// Claims that a run gives `expected`: in batches of any size, and row by row restored and rescaled on the way.
@@ -268,20 +283,20 @@ pub(crate) fn check(
     expected: &[String],
 ) -> Result<(), TestCaseError> {
     let mut out = Vec::new();
-    Job::open(factory, keys, 1).push(rows, &cuts.sizes, &mut out);
+    let mut job = if cuts.stored { Job::stored(factory, keys, 1) } else { Job::open(factory, keys, 1) };
+    job.push(rows, &cuts.sizes, &mut out);
     prop_assert_eq!(&out, expected, "in batches");
-
     let mut places: Vec<usize> = cuts.restores.iter().map(|(_, at)| at.index(rows.len() + 1)).collect();
     places.sort_unstable();
     let (mut out, mut done) = (Vec::new(), 0);
-    let mut job = Job::open(factory, keys, 1);
+    let mut job = if cuts.stored { Job::stored(factory, keys, 1) } else { Job::open(factory, keys, 1) };
     for ((parallelism, _), place) in cuts.restores.iter().zip(&places) {
         job.push(&rows[done..*place], &[], &mut out);
         done = *place;
         job = job.restored(*parallelism);
     }
     job.push(&rows[done..], &[], &mut out);
-    prop_assert_eq!(&out, expected, "restored and rescaled at {:?}", places);
+    prop_assert_eq!(&out, expected, "restored and rescaled at {:?}, from databases: {}", places, cuts.stored);
     Ok(())
 }
 

@@ -115,6 +115,15 @@ fn check(
     if counts_late_rows {
         prop_assert_eq!(job.late_rows(), model.late_rows);
     }
+    let (mut out, mut done) = (Vec::new(), 0);
+    let mut job = Job::stored(factory, &query.grouping);
+    for place in sorted(restores, events.len().max(1)) {
+        job.run(&events[done..place], &[2, 9], &mut out);
+        done = place;
+        job = job.reopened();
+    }
+    job.run(&events[done..], &[3], &mut out);
+    prop_assert_eq!(&by_key(query, &out), &expected(query, &model), "from a database that was reopened");
     Ok(())
 }
 

@@ -18,6 +18,7 @@ import org.apache.flink.runtime.state.CheckpointedStateScope;
 import org.apache.flink.runtime.state.CheckpointStateOutputStream;
 import org.apache.flink.runtime.state.CheckpointStorageLocationReference;
 import org.apache.flink.runtime.state.CheckpointableKeyedStateBackend;
+import org.apache.flink.runtime.state.IncrementalRemoteKeyedStateHandle;
 import org.apache.flink.runtime.state.KeyedStateHandle;
 import org.apache.flink.runtime.state.OperatorStateBackend;
 import org.apache.flink.runtime.state.SavepointKeyedStateHandle;
@@ -113,9 +114,19 @@ class NativeStateTest extends NativeTestBase {
             harness.process(1, 30);
             assertThat(harness.results()).containsEntry(1L, "1 2 40");
         }
-        assertThat(snapshot.getManagedKeyedState()).hasOnlyElementsOfType(SavepointKeyedStateHandle.class);
+        final boolean inFiles = !from.equals("heap") && type != CANONICAL;
+        assertThat(snapshot.getManagedKeyedState())
+                .hasOnlyElementsOfType(
+                        inFiles ? IncrementalRemoteKeyedStateHandle.class : SavepointKeyedStateHandle.class);
         try (StatefulHarness harness = new StatefulHarness(groupBy())) {
-            harness.on(backend(to)).start(snapshot);
+            harness.on(backend(to));
+            if (inFiles && to.equals("heap")) {
+                assertThatThrownBy(() -> harness.start(snapshot))
+                        .as("as with stock Flink, only a canonical savepoint moves to another backend")
+                        .hasStackTraceContaining("Unexpected state handle type");
+                return;
+            }
+            harness.start(snapshot);
             assertThat(harness.backend().getBackendTypeIdentifier()).isEqualTo(to.equals("heap") ? "hashmap" : "rocksdb");
             harness.process(1, 5);
             harness.process(3, 5);
@@ -142,7 +153,8 @@ class NativeStateTest extends NativeTestBase {
     @CsvSource({
         "2, 3, 128, heap, heap", "3, 2, 128, heap, rocksdb", "1, 4, 128, rocksdb, heap",
         "2, 3, 200, rocksdb, heap", "3, 2, 200, heap, heap", "1, 4, 200, heap, rocksdb",
-        "2, 3, 32768, heap, rocksdb", "3, 2, 32768, rocksdb, heap", "1, 4, 32768, heap, heap"
+        "2, 3, 32768, heap, rocksdb", "3, 2, 32768, rocksdb, heap", "1, 4, 32768, heap, heap",
+        "2, 3, 128, rocksdb, rocksdb", "3, 2, 200, rocksdb incremental, rocksdb", "1, 4, 32768, rocksdb, rocksdb incremental"
     })
     void everyKeyIsRescaledToTheSubtaskThatOwnsIt(int before, int after, int maxParallelism, String from, String to)
             throws Exception {
@@ -153,7 +165,8 @@ class NativeStateTest extends NativeTestBase {
                 for (long row = 0; row < 2 * KEYS; row++) {
                     harness.process(row % KEYS, row);
                 }
-                snapshots[subtask] = harness.checkpoint();
+                snapshots[subtask] =
+                        harness.snapshot(to.equals("heap") ? CANONICAL : CheckpointType.CHECKPOINT);
             }
         }
         final OperatorSubtaskState whole = AbstractStreamOperatorTestHarness.repackageState(snapshots);
@@ -524,6 +537,39 @@ class NativeStateTest extends NativeTestBase {
             assertThat(manager.availableMemory()).isLessThan(StatefulHarness.MEMORY_BYTES - 50_000 * 24);
             harness.getOperator().close();
             assertThat(manager.availableMemory()).isEqualTo(StatefulHarness.MEMORY_BYTES);
+        }
+    }
+
+    @Test
+    void stateThatExceedsItsMemoryGoesToRocksDb() throws Exception {
+        final int keys = 200_000;
+        final OperatorSubtaskState snapshot;
+        try (StatefulHarness harness = new StatefulHarness(groupBy(), "counts", 128, 1, 0, 4 << 20)) {
+            harness.on(rocksDb(true)).start(null);
+            for (long key = 0; key < keys; key++) {
+                harness.process(key, key);
+            }
+            for (long key = 0; key < keys; key += 1_000) {
+                harness.process(key, 1);
+            }
+            snapshot = harness.checkpoint();
+            final Map<Long, String> results = harness.results();
+            for (long key = 0; key < keys; key += 1_000) {
+                assertThat(results).containsEntry(key, key + " 2 " + (key + 1));
+            }
+            assertThat(harness.getEnvironment().getMemoryManager().availableMemory()).isZero();
+        }
+        try (StatefulHarness harness = new StatefulHarness(groupBy(), "counts", 128, 1, 0, 4 << 20)) {
+            harness.on(rocksDb(true)).start(snapshot);
+            for (long key = 500; key < keys; key += 1_000) {
+                harness.process(key, 1);
+                harness.process(key - 500, 1);
+            }
+            final Map<Long, String> results = harness.results();
+            for (long key = 500; key < keys; key += 1_000) {
+                assertThat(results).containsEntry(key, key + " 2 " + (key + 1));
+                assertThat(results).containsEntry(key - 500, (key - 500) + " 3 " + (key - 500 + 2));
+            }
         }
     }
 

@@ -2,6 +2,7 @@ package org.apache.flink.streamfusion.tests.connector;
 
 import org.apache.flink.configuration.ConfigOption;
 import org.apache.flink.configuration.ConfigOptions;
+import org.apache.flink.configuration.ReadableConfig;
 import org.apache.flink.table.connector.ChangelogMode;
 import org.apache.flink.table.connector.source.DynamicTableSource;
 import org.apache.flink.table.connector.source.ScanTableSource;
@@ -21,8 +22,9 @@ import java.util.SplittableRandom;
  * The source of the job benchmark: bids that lie ready in memory, so that a job's time is not the time to make them.
  *
  * <p>A block of rows is made once per JVM and read over and over until {@code rows} were emitted. The columns are
- * {@link #COLUMNS}. With {@code rows-per-millisecond} time goes on from block to block: the time of a row is written into it just before
- * it is emitted, so that only one task at a time may read such a table.
+ * {@link #COLUMNS}. With {@code rows-per-millisecond} time goes on from block to block, and with {@code auctions} there are that many,
+ * equally often or, with {@code skew}, such that one is met half as often as another of half its number. Both are written into a row just
+ * before it is emitted, so that only one task at a time may read such a table.
  */
 public final class BidsFactory implements DynamicTableSourceFactory {
     public static final String IDENTIFIER = "bench-bids";
@@ -46,6 +48,11 @@ public final class BidsFactory implements DynamicTableSourceFactory {
     private static final ConfigOption<Integer> ROWS_PER_MILLISECOND =
             ConfigOptions.key("rows-per-millisecond").intType().defaultValue(0);
 
+    private static final ConfigOption<Long> NUM_AUCTIONS = ConfigOptions.key("auctions").longType().defaultValue(0L);
+
+    private static final ConfigOption<Boolean> SKEW = ConfigOptions.key("skew").booleanType().defaultValue(false);
+
+    private static final int AUCTION = 0;
     private static final int TIME = 5;
     private static final int TIME_PRECISION = 3;
 
@@ -91,17 +98,23 @@ public final class BidsFactory implements DynamicTableSourceFactory {
 
     @Override
     public Set<ConfigOption<?>> optionalOptions() {
-        return Set.of(ROWS_PER_MILLISECOND);
+        return Set.of(ROWS_PER_MILLISECOND, NUM_AUCTIONS, SKEW);
     }
 
     @Override
     public DynamicTableSource createDynamicTableSource(Context context) {
         FactoryUtil.TableFactoryHelper helper = FactoryUtil.createTableFactoryHelper(this, context);
         helper.validate();
-        return new BidsSource(helper.getOptions().get(ROWS), helper.getOptions().get(ROWS_PER_MILLISECOND));
+        ReadableConfig options = helper.getOptions();
+        return new BidsSource(
+                new BidsFeed(
+                        options.get(ROWS),
+                        options.get(ROWS_PER_MILLISECOND),
+                        options.get(NUM_AUCTIONS),
+                        options.get(SKEW)));
     }
 
-    private record BidsSource(long rows, int rowsPerMillisecond) implements ScanTableSource {
+    private record BidsSource(BidsFeed feed) implements ScanTableSource {
         @Override
         public ChangelogMode getChangelogMode() {
             return ChangelogMode.insertOnly();
@@ -109,7 +122,7 @@ public final class BidsFactory implements DynamicTableSourceFactory {
 
         @Override
         public ScanRuntimeProvider getScanRuntimeProvider(ScanContext context) {
-            return SourceProvider.of(new RowsSource(new BidsFeed(rows, rowsPerMillisecond)));
+            return SourceProvider.of(new RowsSource(feed));
         }
 
         @Override
@@ -131,11 +144,18 @@ public final class BidsFactory implements DynamicTableSourceFactory {
         /** 0: rows have the times that they were made with. */
         private final int rowsPerMillisecond;
 
+        /** 0: rows have the auctions that they were made with. */
+        private final long auctions;
+
+        private final boolean skew;
+
         private transient BinaryRowData[] block;
 
-        BidsFeed(long rows, int rowsPerMillisecond) {
+        BidsFeed(long rows, int rowsPerMillisecond, long auctions, boolean skew) {
             this.rows = rows;
             this.rowsPerMillisecond = rowsPerMillisecond;
+            this.auctions = auctions;
+            this.skew = skew;
         }
 
         @Override
@@ -155,7 +175,23 @@ public final class BidsFactory implements DynamicTableSourceFactory {
             if (rowsPerMillisecond > 0) {
                 row.setTimestamp(TIME, TimestampData.fromEpochMillis(FIRST_MILLIS + position / rowsPerMillisecond), TIME_PRECISION);
             }
+            if (auctions > 0) {
+                row.setLong(AUCTION, auction(position));
+            }
             return row;
+        }
+
+        private long auction(long position) {
+            double random = (mix(position) >>> 11) * 0x1.0p-53;
+            return skew ? (long) Math.pow(auctions, random) - 1 : (long) (random * auctions);
+        }
+
+        /** The finalizer of MurmurHash3. */
+        private static long mix(long value) {
+            long hash = value + SEED;
+            hash = (hash ^ (hash >>> 33)) * 0xff51afd7ed558ccdL;
+            hash = (hash ^ (hash >>> 33)) * 0xc4ceb9fe1a85ec53L;
+            return hash ^ (hash >>> 33);
         }
     }
 }

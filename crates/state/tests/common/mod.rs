@@ -1,3 +1,0 @@
-//! What tests of several files share.
-
-pub mod rocksdb;
