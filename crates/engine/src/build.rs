@@ -7,11 +7,11 @@ use streamfusion_expr::{HostFunction, host_calls};
 use streamfusion_operators::deduplicate::{StoredKind, is_stateful};
 use streamfusion_operators::{
     Calc, ChangelogNormalize, Deduplicate, DropUpdateBefore, Expand, GlobalGroupAgg, GroupAgg, IncrementalGroupAgg,
-    Join, LocalGroupAgg, LocalWindowAgg, MiniBatchAssigner, Operator, OverAggregate, TemporalJoin, WatermarkAssigner,
-    WindowAgg, WindowDeduplicate, WindowJoin, WindowTableFunction, group_window, interval_join, rank, temporal_sort,
-    unslicing, window_rank,
+    Join, LocalGroupAgg, LocalWindowAgg, LookupJoin, MiniBatchAssigner, Operator, OverAggregate, TemporalJoin,
+    WatermarkAssigner, WindowAgg, WindowDeduplicate, WindowJoin, WindowTableFunction, group_window, interval_join,
+    rank, temporal_sort, unslicing, window_rank,
 };
-use streamfusion_plan::node::{NodeKind, WindowSpec};
+use streamfusion_plan::node::{self, NodeKind, WindowSpec};
 use streamfusion_plan::spec::{SpecHost, SpecNode};
 use streamfusion_plan::types::LogicalType;
 use streamfusion_state::StateContext;
@@ -97,6 +97,16 @@ pub(crate) fn operator(
             let (left, context) = keyed(spec, context)?;
             let right = spec.inputs.get(1).ok_or_else(|| unsupported("a join has one input"))?;
             Some(Box::new(TemporalJoin::try_new(join, left, right, context).map_err(failed)?))
+        }
+        NodeKind::LookupJoin(join) => {
+            let input = spec.inputs.first().ok_or_else(|| unsupported("a lookup join has no input"))?;
+            let width = input.fields().len();
+            let number = numbers
+                .iter()
+                .position(|host| host.node == spec.node.id && host.pointer == node::LookupJoin::LOOKUP)
+                .ok_or_else(|| unsupported("the lookup has no function in the JVM"))?;
+            let found = spec.node.output.fields().len().saturating_sub(width);
+            Some(Box::new(LookupJoin::new(hosts(number, &join.reads(width)), found)))
         }
         NodeKind::Rank(rank) | NodeKind::SortLimit(rank) | NodeKind::Limit(rank) => {
             let (input, context) = keyed(spec, context)?;

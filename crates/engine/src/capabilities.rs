@@ -3,11 +3,11 @@
 use streamfusion_expr::clock::{self, Clock};
 use streamfusion_expr::host_calls;
 use streamfusion_operators::{
-    changelog_normalize, deduplicate, expand, group_agg, group_window, interval_join, join, over, rank, temporal_join,
-    temporal_sort, unslicing, watermark_assigner, window_agg, window_deduplicate, window_join, window_rank,
-    window_table_function,
+    changelog_normalize, deduplicate, expand, group_agg, group_window, interval_join, join, lookup_join, over, rank,
+    temporal_join, temporal_sort, unslicing, watermark_assigner, window_agg, window_deduplicate, window_join,
+    window_rank, window_table_function,
 };
-use streamfusion_plan::node::{Distribution, Node, NodeKind, WindowSpec};
+use streamfusion_plan::node::{Distribution, LookupJoin, Node, NodeKind, WindowSpec};
 use streamfusion_plan::reader::Config;
 use streamfusion_plan::rex::{Function, Rex};
 use streamfusion_plan::types::LogicalType;
@@ -137,6 +137,18 @@ impl Capabilities for Engine {
                 hashable(&spec.join.right_keys, right)?;
                 temporal_join::supports(spec, left, right)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true })
+            }
+            NodeKind::LookupJoin(spec) => {
+                let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
+                lookup_join::supports(spec)?;
+                carried(&node.output)?;
+                let host = Host {
+                    pointer: LookupJoin::LOOKUP.to_owned(),
+                    inputs: spec.reads(input.fields().len()),
+                    expression: format!("lookup of {}", spec.table),
+                    reason: Reason::new("the connector looks it up"),
+                };
+                Ok(NativeNode { hosts: vec![host], stateful: false })
             }
             NodeKind::Rank(spec) | NodeKind::SortLimit(spec) | NodeKind::Limit(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };

@@ -27,5 +27,5 @@ mod whole;
 
 pub use compile::{compile, evaluate};
 pub use error::ExprError;
-pub use host::{HostCall, HostFunction};
+pub use host::{Found, HostCall, HostFunction};
 pub use native::{host_calls, supports};

@@ -1,7 +1,7 @@
 //! Joins.
 
 use super::{check_condition, exist, malformed, same_layout};
-use crate::node::{InputSide, IntervalJoin, Join, JoinSpec, JoinType, TemporalJoin};
+use crate::node::{InputSide, IntervalJoin, Join, JoinSpec, JoinType, LookupJoin, TemporalJoin};
 use crate::reason::Reason;
 use crate::rex::Rex;
 use crate::types::{Field, LogicalType, TimeDomain, TypeKind};
@@ -41,6 +41,19 @@ pub(super) fn temporal_join(
         time_attribute(times.right, right)?;
     }
     timed(&join.join, [left, right], output)
+}
+
+pub(super) fn lookup_join(join: &LookupJoin, input: &LogicalType, output: &LogicalType) -> Result<(), Reason> {
+    let (input, output) = (input.fields(), output.fields());
+    if !exist(&join.keys, input) {
+        return Err(malformed("a lookup key does not exist"));
+    }
+    let carries = |(column, of_input): (&Field, &Field)| same_layout(&column.ty, &of_input.ty);
+    if output.len() < input.len() || !output.iter().zip(input).all(carries) {
+        return Err(malformed("the output of a lookup join does not begin with its input"));
+    }
+    check_condition(join.pre_filter.as_ref(), input)?;
+    check_condition(join.condition.as_ref(), output)
 }
 
 /// Keys, condition and output of a join of two streams.

@@ -65,6 +65,7 @@ pub fn check_node(node: &Node, inputs: &[&LogicalType]) -> Result<(), Reason> {
             [left, right] => join::temporal_join(join, left, right, output),
             _ => Err(malformed("a join has not two inputs")),
         },
+        NodeKind::LookupJoin(join) => join::lookup_join(join, input, output),
         NodeKind::OverAggregate(over) => over::aggregate(over, input, output),
         NodeKind::TemporalSort(sort) => over::temporal_sort(sort, input, output),
         NodeKind::Exchange(Distribution::Hash(keys)) if !exist(keys, input.fields()) => {

@@ -8,6 +8,7 @@ mod aggregate;
 mod deduplicate;
 mod group_window;
 mod join;
+mod lookup_join;
 mod mini_batch;
 mod over;
 mod rank;
@@ -22,6 +23,7 @@ pub use aggregate::{AggCall, GlobalGroupAggregate, GroupAggregate, IncrementalGr
 pub use deduplicate::{ChangelogNormalize, Deduplicate, KeepRow};
 pub use group_window::GroupWindowAggregate;
 pub use join::{InputSide, InputSideKey, Join, JoinType};
+pub use lookup_join::LookupJoin;
 pub use mini_batch::MiniBatchAssigner;
 pub use over::{Constant, OverAggregate, OverFrame};
 pub use rank::{Rank, RankMiniBatch, RankRange, RankStrategy, SortField};
@@ -110,6 +112,8 @@ pub enum NodeKind {
     IntervalJoin(IntervalJoin),
     /// Join with the version of a table that is valid at the time of a row.
     TemporalJoin(TemporalJoin),
+    /// Join with a table outside that is asked for each row.
+    LookupJoin(LookupJoin),
     /// OVER aggregates.
     OverAggregate(OverAggregate),
     /// ORDER BY a time attribute.

@@ -104,7 +104,9 @@ fn demand(graph: &Graph, decisions: &Decisions, live: &Live, reader: usize, inpu
         | NodeKind::MiniBatchAssigner(_)
         | NodeKind::WatermarkAssigner(_) => live[reader].clone(),
         // the columns behind the input's are made here
-        NodeKind::WindowTableFunction(_) => live[reader].iter().take(input.fields().len()).cloned().collect(),
+        NodeKind::WindowTableFunction(_) | NodeKind::LookupJoin(_) => {
+            live[reader].iter().take(input.fields().len()).cloned().collect()
+        }
         NodeKind::Calc(_)
         | NodeKind::Expand(_)
         | NodeKind::GroupAggregate(_)
@@ -147,6 +149,7 @@ fn demand(graph: &Graph, decisions: &Decisions, live: &Live, reader: usize, inpu
             reads.expression(&assigner.watermark, "/watermarkExpr");
         }
         NodeKind::WindowTableFunction(function) => reads.whole(function.windowing.columns()),
+        NodeKind::LookupJoin(join) => reads.whole(join.reads(input.fields().len())),
         NodeKind::GroupAggregate(aggregate) => reads.aggregate(&aggregate.grouping, &aggregate.calls),
         NodeKind::LocalGroupAggregate(aggregate) => reads.aggregate(&aggregate.grouping, &aggregate.calls),
         NodeKind::WindowAggregate(aggregate) => {

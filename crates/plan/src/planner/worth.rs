@@ -82,6 +82,11 @@ fn island(graph: &Graph, edges: &Edges, live: &Live, decisions: &Decisions, memb
         island.stateful |= native.stateful;
         island.work += work(node, native);
         island.columns += native.hosts.iter().map(|host| host.inputs.len() + 1).sum::<usize>();
+        if let (NodeKind::LookupJoin(_), Some(&input)) = (&node.kind, edges.inputs[position].first()) {
+            // what is found has more columns than the one of an expression
+            let found = node.output.fields().len().saturating_sub(graph.nodes[input].output.fields().len());
+            island.columns += found.saturating_sub(1);
+        }
         let stock = |neighbours: &[usize]| neighbours.iter().any(|neighbour| decisions[*neighbour].is_err());
         for port in edges.ports(graph, position).into_iter().filter(|port| stock(port)) {
             island.columns += columns(&reads(graph, decisions, live, position, port));

@@ -90,7 +90,7 @@ pub(crate) fn unknown_key<'a>(map: &'a Map<String, Value>, known: &[&str]) -> Op
     map.keys().map(String::as_str).find(|key| !known.contains(key))
 }
 
-fn as_index(value: &Value) -> Option<usize> {
+pub(crate) fn as_index(value: &Value) -> Option<usize> {
     // Flink's column numbers are Java ints.
     value.as_i64().and_then(|n| i32::try_from(n).ok()).and_then(|n| usize::try_from(n).ok())
 }

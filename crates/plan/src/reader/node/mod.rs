@@ -9,6 +9,7 @@ mod deduplicate;
 mod exchange;
 mod group_window;
 mod join;
+mod lookup_join;
 mod mini_batch;
 mod options;
 mod over;
@@ -93,6 +94,7 @@ const TYPES: &[NodeType] = &[
     join::JOIN,
     timed_join::INTERVAL_JOIN,
     timed_join::TEMPORAL_JOIN,
+    lookup_join::LOOKUP_JOIN,
     over::OVER_AGGREGATE,
     over::TEMPORAL_SORT,
     window_aggregate::WINDOW_AGGREGATE,

@@ -4,6 +4,7 @@ mod aggregate;
 mod deduplicate;
 mod group_window;
 mod join;
+mod lookup_join;
 mod over;
 mod rank;
 mod timed_join;

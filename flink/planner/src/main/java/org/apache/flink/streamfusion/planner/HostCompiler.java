@@ -10,12 +10,15 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectWri
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ArrayNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.flink.streamfusion.runtime.HostFunction;
+import org.apache.flink.streamfusion.runtime.HostLookup;
 import org.apache.flink.streamfusion.runtime.NativeException;
 import org.apache.flink.table.data.RowData;
 import org.apache.flink.table.planner.calcite.FlinkTypeFactory;
 import org.apache.flink.table.planner.codegen.LookupJoinCodeGenerator;
+import org.apache.flink.table.planner.delegation.PlannerBase;
 import org.apache.flink.table.planner.plan.nodes.exec.serde.CompiledPlanSerdeUtil;
 import org.apache.flink.table.planner.plan.nodes.exec.serde.SerdeContext;
+import org.apache.flink.table.planner.plan.nodes.exec.stream.StreamExecLookupJoin;
 import org.apache.flink.table.planner.utils.JavaScalaConversionUtil;
 import org.apache.flink.table.runtime.generated.GeneratedFunction;
 import org.apache.flink.table.types.logical.LogicalType;
@@ -84,11 +87,40 @@ final class HostCompiler {
         return new HostFunction(function, inputType, inputs, outputType, resultSpec(RowType.of(outputType)));
     }
 
+    /**
+     * Takes the lookup out of the operator that Flink makes of a lookup join.
+     *
+     * @param join the host's node
+     * @param planner which the node is translated by, without its input
+     */
+    HostLookup compile(PlanResponse.Host host, StreamExecLookupJoin join, PlannerBase planner)
+            throws JsonProcessingException {
+        final RowType inputType = (RowType) join.getInputEdges().get(0).getOutputType();
+        final RowType resultType = (RowType) join.getOutputType();
+        final LookupFunctions.Found found = LookupFunctions.of(join, planner);
+        final ArrayNode reads = everyField(resultType);
+        for (int field = 0; field < inputType.getFieldCount(); field++) {
+            reads.setNull(field);
+        }
+        return new HostLookup(
+                found.function(),
+                inputType,
+                host.inputs().stream().mapToInt(Integer::intValue).toArray(),
+                resultType,
+                MAPPER.writeValueAsString(reads),
+                resultSpec(resultType, reads),
+                found.async());
+    }
+
     /** Opens buffers for rows of a type, every field of which is written. */
     private String resultSpec(RowType type) throws JsonProcessingException {
+        return resultSpec(type, everyField(type));
+    }
+
+    private String resultSpec(RowType type, ArrayNode reads) throws JsonProcessingException {
         final ObjectNode spec = MAPPER.createObjectNode();
         spec.set("input", MAPPER.readTree(writer.writeValueAsString(type)));
-        spec.set("reads", everyField(type));
+        spec.set("reads", reads);
         return MAPPER.writeValueAsString(spec);
     }
 

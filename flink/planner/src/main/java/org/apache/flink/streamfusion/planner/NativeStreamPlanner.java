@@ -139,7 +139,7 @@ final class NativeStreamPlanner extends StreamPlanner {
                         mayBeUnaligned(environment, config));
         final PlanResponse response = PlanResponse.parse(service.plan(request.text()));
         final HostCompiler hosts = new HostCompiler(serdeContext, config, classLoader);
-        final StageNodes stageNodes = new StageNodes(request, hosts, batchLimits(environment, config), origin);
+        final StageNodes stageNodes = new StageNodes(request, hosts, this, batchLimits(environment, config), origin);
         final GraphSplice splice = GraphSplice.open(graph, request, response, stageNodes.build(response));
         explanation = response.explanation();
         LOG.info("StreamFusion: {}", response.summary());

@@ -6,12 +6,14 @@ import org.apache.flink.streamfusion.planner.PlanResponse.Output;
 import org.apache.flink.streamfusion.planner.PlanResponse.Stage;
 import org.apache.flink.streamfusion.runtime.NativeException;
 import org.apache.flink.streamfusion.runtime.StageConfig;
+import org.apache.flink.table.planner.delegation.PlannerBase;
 import org.apache.flink.table.planner.plan.nodes.exec.ExecNode;
 import org.apache.flink.table.planner.plan.nodes.exec.ExecNodeBase;
 import org.apache.flink.table.planner.plan.nodes.exec.ExecNodeContext;
 import org.apache.flink.table.planner.plan.nodes.exec.ExecNodeMetadata;
 import org.apache.flink.table.planner.plan.nodes.exec.InputProperty.DistributionType;
 import org.apache.flink.table.planner.plan.nodes.exec.stream.StreamExecExchange;
+import org.apache.flink.table.planner.plan.nodes.exec.stream.StreamExecLookupJoin;
 import org.apache.flink.table.planner.plan.nodes.exec.stream.StreamExecUnion;
 import org.apache.flink.table.planner.plan.utils.ExecNodeMetadataUtil;
 import org.apache.flink.table.types.logical.RowType;
@@ -36,12 +38,15 @@ final class StageNodes {
 
     private final PlanRequest request;
     private final HostCompiler hosts;
+    private final PlannerBase planner;
     private final BatchLimits limits;
     private final Origin origin;
 
-    StageNodes(PlanRequest request, HostCompiler hosts, BatchLimits limits, Origin origin) {
+    StageNodes(
+            PlanRequest request, HostCompiler hosts, PlannerBase planner, BatchLimits limits, Origin origin) {
         this.request = request;
         this.hosts = hosts;
+        this.planner = planner;
         this.limits = limits;
         this.origin = origin;
     }
@@ -100,6 +105,10 @@ final class StageNodes {
             final ExecNode<?> node = request.node(host.node());
             if (stage.inputs().size() > 1 && host.node() == stage.nodes().get(0)) {
                 throw new NativeException("An expression over two inputs cannot run in the JVM: " + node.getDescription());
+            }
+            if (node instanceof StreamExecLookupJoin join) {
+                config.host(hosts.compile(host, join, planner));
+                continue;
             }
             final RowType inputType = (RowType) node.getInputEdges().get(0).getOutputType();
             config.host(hosts.compile(host, request.json(host.node()), inputType));

@@ -37,6 +37,10 @@ abstract class HeapColumn {
         this.valid = valid;
     }
 
+    final Bits valid() {
+        return valid;
+    }
+
     boolean isNull(int row) {
         return valid != null && !valid.get(row);
     }
@@ -126,6 +130,11 @@ abstract class HeapColumn {
 
     /** The value as the object that a {@code GenericRowData} would hold. */
     abstract Object getObject(int row);
+
+    /** The same column with values that share nothing, for whoever keeps few of them for long. */
+    HeapColumn detached() {
+        return this;
+    }
 
     private ClassCastException wrongType(String type) {
         return new ClassCastException(getClass().getSimpleName() + " is no column of " + type);
@@ -425,6 +434,31 @@ abstract class HeapColumn {
         }
 
         @Override
+        HeapColumn detached() {
+            return new OfDetachedText(this);
+        }
+
+        @Override
+        Object getObject(int row) {
+            return getString(row);
+        }
+    }
+
+    private static final class OfDetachedText extends HeapColumn {
+        private final VariableValues values;
+
+        OfDetachedText(OfText shared) {
+            super(shared.valid());
+            this.values = shared.values;
+        }
+
+        @Override
+        StringData getString(int row) {
+            final int start = values.start(row);
+            return BinaryStringData.fromBytes(Arrays.copyOfRange(values.bytes, start, start + values.length(row)));
+        }
+
+        @Override
         Object getObject(int row) {
             return getString(row);
         }
@@ -461,6 +495,11 @@ abstract class HeapColumn {
         @Override
         RowData getRow(int row) {
             return new ColumnarRow(children, row);
+        }
+
+        @Override
+        HeapColumn detached() {
+            return new OfRow(valid(), Arrays.stream(children).map(HeapColumn::detached).toArray(HeapColumn[]::new));
         }
 
         @Override

@@ -18,29 +18,29 @@ import java.util.Deque;
 import java.util.List;
 
 /**
- * Runs the expressions of a stage that stay in the JVM, over whole batches.
+ * Runs what of a stage stays in the JVM, expressions and lookups, over whole batches.
  *
  * <p>The library calls {@link #call} on the thread that pushed a batch. What a function throws goes through the library to the
  * caller of the push unchanged.
  */
 final class HostCalls {
 
-    private final Host[] hosts;
-    private final Deque<Host> opened = new ArrayDeque<>();
+    private final Callee[] callees;
+    private final Deque<Callee> opened = new ArrayDeque<>();
     private final Counter calls;
     private final Counter rows;
 
     /** Opens the functions, once. Whatever happens, {@link #close()} must be called. */
-    HostCalls(HostFunction[] functions, Counter calls, Counter rows) {
-        this.hosts = Arrays.stream(functions).map(Host::new).toArray(Host[]::new);
+    HostCalls(StageHost[] hosts, Counter calls, Counter rows) {
+        this.callees = Arrays.stream(hosts).map(HostCalls::callee).toArray(Callee[]::new);
         this.calls = calls;
         this.rows = rows;
     }
 
     void open(RuntimeContext context) throws Exception {
-        for (Host host : hosts) {
-            opened.push(host); // closed also if it opens only halfway
-            host.open(context);
+        for (Callee callee : callees) {
+            opened.push(callee); // closed also if it opens only halfway
+            callee.open(context);
         }
     }
 
@@ -49,19 +49,43 @@ final class HostCalls {
         final int batchRows = Native.batchRows(batch);
         calls.inc();
         rows.inc(batchRows);
-        return hosts[host].call(batch, batchRows);
+        return ((Host) callees[host]).call(batch, batchRows);
+    }
+
+    /**
+     * Looks up rows of a borrowed batch from a row on, in order, as many as give enough results but at least one. The answer has the
+     * number of batches of what was found, their handles, which are the caller's, and for each row that was looked up how
+     * many of their rows are its. A batch has the columns of the input, of which there is nothing, and those of the table.
+     */
+    long[] lookup(int host, long batch, int fromRow) throws Exception {
+        final int batchRows = Native.batchRows(batch);
+        final long[] answer = ((Lookup) callees[host]).lookup(batch, batchRows, fromRow);
+        calls.inc();
+        rows.inc(answer.length - 1 - answer[0]);
+        return answer;
+    }
+
+    private static Callee callee(StageHost host) {
+        return host instanceof HostLookup lookup ? Lookup.of(lookup) : new Host((HostFunction) host);
+    }
+
+    /** What is opened with the stage and closed with it. */
+    interface Callee {
+        void open(RuntimeContext context) throws Exception;
+
+        void close() throws Exception;
     }
 
     /** Closes the functions, the last opened first. */
     void close() throws Exception {
         final List<AutoCloseable> toClose = new ArrayList<>();
-        opened.forEach(host -> toClose.add(host::close));
+        opened.forEach(callee -> toClose.add(callee::close));
         opened.clear();
         IOUtils.closeAll(toClose);
     }
 
     /** One expression and the buffers of its results. */
-    private static final class Host {
+    private static final class Host implements Callee {
 
         private final HostFunction host;
         private final RowType readType;
@@ -88,7 +112,8 @@ final class HostCalls {
             this.resultType = RowType.of(host.outputType());
         }
 
-        void open(RuntimeContext context) throws Exception {
+        @Override
+        public void open(RuntimeContext context) throws Exception {
             function = host.function().newInstance(context.getUserCodeClassLoader());
             FunctionUtils.setFunctionRuntimeContext(function, context);
             FunctionUtils.openFunction(function, DefaultOpenContext.INSTANCE);
@@ -131,7 +156,8 @@ final class HostCalls {
                             capacity);
         }
 
-        void close() throws Exception {
+        @Override
+        public void close() throws Exception {
             IOUtils.closeAll(results, () -> FunctionUtils.closeFunction(function));
         }
     }

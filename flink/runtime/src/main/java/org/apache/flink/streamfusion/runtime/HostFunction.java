@@ -6,7 +6,6 @@ import org.apache.flink.table.runtime.generated.GeneratedFunction;
 import org.apache.flink.table.types.logical.LogicalType;
 import org.apache.flink.table.types.logical.RowType;
 
-import java.io.Serializable;
 
 /**
  * An expression that runs in the JVM, called by a stage once per batch.
@@ -23,4 +22,4 @@ public record HostFunction(
         int[] inputs,
         LogicalType outputType,
         String outputSpec)
-        implements Serializable {}
+        implements StageHost {}

@@ -29,7 +29,7 @@ public final class StageConfig implements Serializable {
     /** Whether batches leave as fragments, which a checkpoint may store on their way. */
     final boolean fragmentOutput;
     private final boolean stateful;
-    final HostFunction[] hosts;
+    final StageHost[] hosts;
     final int maxBatchRows;
     final long latencyMs;
 
@@ -41,7 +41,7 @@ public final class StageConfig implements Serializable {
         this.hasExchange = builder.hasExchange;
         this.fragmentOutput = builder.fragmentOutput;
         this.stateful = builder.stateful;
-        this.hosts = builder.hosts.toArray(new HostFunction[0]);
+        this.hosts = builder.hosts.toArray(new StageHost[0]);
         this.maxBatchRows = builder.maxBatchRows;
         this.latencyMs = builder.latencyMs;
     }
@@ -120,7 +120,7 @@ public final class StageConfig implements Serializable {
 
         private final String description;
         private final String spec;
-        private final List<HostFunction> hosts = new ArrayList<>();
+        private final List<StageHost> hosts = new ArrayList<>();
         private final List<Input> inputs = new ArrayList<>(2);
         private RowType outputType;
         private boolean hasExchange;
@@ -172,8 +172,8 @@ public final class StageConfig implements Serializable {
             return this;
         }
 
-        /** Adds the next expression that runs in the JVM; the first one has number 0. */
-        public Builder host(HostFunction host) {
+        /** Adds what runs next in the JVM; the first one has number 0. */
+        public Builder host(StageHost host) {
             this.hosts.add(Objects.requireNonNull(host));
             return this;
         }
