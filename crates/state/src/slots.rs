@@ -72,39 +72,74 @@ impl Slots {
 
     /// A slot of a key group, which must be one of this subtask.
     pub fn acquire(&mut self, group: KeyGroup, what: &'static str) -> Result<u32, StateError> {
-        let foreign = StateError::Foreign { key_group: group.0, first: self.groups.first, last: self.groups.last };
-        let open = group.0.checked_sub(self.groups.first).and_then(|place| self.open.get_mut(usize::from(place)));
-        let open = open.ok_or(foreign)?;
-        let page = match open.last() {
-            Some(page) => *page,
-            None => {
-                let page = match self.empty.pop() {
-                    Some(page) => page,
-                    None => {
-                        // the last page would have the slot that means none
-                        if self.num_pages >= NONE / PAGE as u32 {
-                            return Err(StateError::Full { what, limit: u64::from(NONE) });
-                        }
-                        self.listed.push(NONE);
-                        self.num_pages += 1;
-                        self.num_pages - 1
-                    }
-                };
-                self.listed[page as usize] = 0;
-                open.push(page);
-                *self.pages.get_mut(page) = PageUse { used: 0, group: group.0 };
-                page
-            }
-        };
+        let page = self.open_page(group, what)?;
         let entry = self.pages.get_mut(page);
         let offset = entry.used.trailing_ones();
         entry.used |= 1 << offset;
         if entry.used == u64::MAX {
-            open.pop();
-            self.listed[page as usize] = NONE;
+            self.close_page(group, page);
         }
         self.in_use += 1;
         Ok(page * PAGE as u32 + offset)
+    }
+
+    /// So many slots of a key group, which must be one of this subtask, page by page. Appended to `slots`.
+    pub(crate) fn acquire_many(
+        &mut self,
+        group: KeyGroup,
+        what: &'static str,
+        mut count: usize,
+        slots: &mut Vec<u32>,
+    ) -> Result<(), StateError> {
+        slots.reserve(count);
+        while count > 0 {
+            let page = self.open_page(group, what)?;
+            let entry = self.pages.get_mut(page);
+            let known = slots.len();
+            slots.extend(bits(!entry.used).take(count).map(|offset| page * PAGE as u32 + offset as u32));
+            let taken = slots.iter().skip(known);
+            entry.used = taken.fold(entry.used, |used, slot| used | 1 << (slot % PAGE as u32));
+            if entry.used == u64::MAX {
+                self.close_page(group, page);
+            }
+            count -= slots.len() - known;
+            self.in_use += slots.len() - known;
+        }
+        Ok(())
+    }
+
+    /// A page of a key group that has a free slot.
+    fn open_page(&mut self, group: KeyGroup, what: &'static str) -> Result<u32, StateError> {
+        let foreign = StateError::Foreign { key_group: group.0, first: self.groups.first, last: self.groups.last };
+        let open = group.0.checked_sub(self.groups.first).and_then(|place| self.open.get_mut(usize::from(place)));
+        let open = open.ok_or(foreign)?;
+        if let Some(page) = open.last() {
+            return Ok(*page);
+        }
+        let page = match self.empty.pop() {
+            Some(page) => page,
+            None => {
+                // the last page would have the slot that means none
+                if self.num_pages >= NONE / PAGE as u32 {
+                    return Err(StateError::Full { what, limit: u64::from(NONE) });
+                }
+                self.listed.push(NONE);
+                self.num_pages += 1;
+                self.num_pages - 1
+            }
+        };
+        self.listed[page as usize] = 0;
+        open.push(page);
+        *self.pages.get_mut(page) = PageUse { used: 0, group: group.0 };
+        Ok(page)
+    }
+
+    /// The last page of those of a key group that had free slots has none any more.
+    fn close_page(&mut self, group: KeyGroup, page: u32) {
+        if let Some(open) = self.open.get_mut(usize::from(group.0 - self.groups.first)) {
+            open.pop();
+            self.listed[page as usize] = NONE;
+        }
     }
 
     /// Takes back a slot, which must be in use.
@@ -370,6 +405,16 @@ mod tests {
             for (group, which, step) in steps {
                 match step {
                     0 => held.push((slots.snapshot(), model.clone())),
+                    3 => {
+                        let mut acquired = Vec::new();
+                        let count = which.index(90);
+                        let result = slots.acquire_many(KeyGroup(group), "keys", count, &mut acquired);
+                        result.map_err(|error| TestCaseError::fail(error.to_string()))?;
+                        prop_assert_eq!(acquired.len(), count);
+                        for slot in acquired {
+                            prop_assert_eq!(model.insert(slot, KeyGroup(group)), None);
+                        }
+                    }
                     1 => slots.maintain(2),
                     2 if !held.is_empty() => {
                         let (snapshot, then) = held.swap_remove(which.index(held.len()));

@@ -2,7 +2,10 @@
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
+use streamfusion_row::binary::KeyRows;
+use streamfusion_row::hash::hash_bytes_by_words;
 
+use super::memo::{Known, Memo};
 use super::{Found, Namespace};
 use crate::StateError;
 use crate::heap::{ByteHeap, HeapSnapshot, LARGEST_CHUNK, OWNER_BYTES, Owner, Span};
@@ -46,11 +49,13 @@ pub struct BytesKeyIndex<N = ()> {
     heap: ByteHeap,
     /// Bytes of keys that were removed since chunks were cleaned.
     removed: usize,
+    memo: Memo<N>,
 }
 
 impl<N> Default for BytesKeyIndex<N> {
     fn default() -> Self {
-        Self { table: HashTable::new(), keys: PagedVec::new(Key::default()), heap: ByteHeap::default(), removed: 0 }
+        let (keys, heap) = (PagedVec::new(Key::default()), ByteHeap::default());
+        Self { table: HashTable::new(), keys, heap, removed: 0, memo: Memo::default() }
     }
 }
 
@@ -91,6 +96,41 @@ impl<N: Namespace> BytesKeyIndex<N> {
                 Ok(Found { slot, added: true })
             }
         }
+    }
+
+    /// Finds the keys of a batch, adds those that are new, and appends the number of each row's key to `numbers`: what `number` says of it
+    /// when it comes, which may be once per key or more often.
+    pub(crate) fn find_or_add_all(
+        &mut self,
+        slots: &mut Slots,
+        keys: &KeyRows,
+        namespace: impl Fn(usize) -> N,
+        numbers: &mut Vec<u32>,
+        mut number: impl FnMut(Found, N) -> u32,
+    ) -> Result<(), StateError> {
+        numbers.reserve(keys.len());
+        self.memo.begin();
+        for (row, key) in keys.iter().enumerate() {
+            let namespace = namespace(row);
+            let hash = hash_bytes_by_words(key).cast_unsigned();
+            let (short, is_useful) = (u64::from(hash), self.memo.is_useful());
+            let mixed = if is_useful { namespace.mix(short) } else { 0 };
+            if is_useful
+                && let Some(known) = self.memo.find(mixed, short, namespace)
+                && keys.row(known.row as usize) == key
+            {
+                numbers.push(known.number);
+                continue;
+            }
+            let found = self.find_or_add(slots, key, hash, namespace)?;
+            let number = number(found, namespace);
+            numbers.push(number);
+            if is_useful {
+                // rows are counted in 31 bits
+                self.memo.note(mixed, short, namespace, Known { number, row: row as u32 });
+            }
+        }
+        Ok(())
     }
 
     /// The slot of the key `bytes` with Flink's hash `hash` in a namespace, if it is there.
@@ -155,7 +195,7 @@ impl<N: Namespace> BytesKeyIndex<N> {
 
     /// Bytes taken.
     pub fn bytes(&self) -> usize {
-        self.table.allocation_size() + self.keys.bytes() + self.heap.bytes()
+        self.table.allocation_size() + self.keys.bytes() + self.heap.bytes() + self.memo.bytes()
     }
 }
 

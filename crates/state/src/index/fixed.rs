@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use streamfusion_row::KeyGroup;
 use streamfusion_row::hash::hash_bytes_by_words;
 
+use super::memo::{Known, Memo};
 use super::{Found, Namespace};
 use crate::StateError;
 use crate::paged::{PagedSnapshot, PagedVec};
@@ -20,11 +20,12 @@ pub struct FixedKeyIndex<N = ()> {
     table: HashTable<(u64, u32, N)>,
     nulls: BTreeMap<N, u32>,
     keys: PagedVec<u64>,
+    memo: Memo<N>,
 }
 
 impl<N> Default for FixedKeyIndex<N> {
     fn default() -> Self {
-        Self { table: HashTable::new(), nulls: BTreeMap::new(), keys: PagedVec::new(0) }
+        Self { table: HashTable::new(), nulls: BTreeMap::new(), keys: PagedVec::new(0), memo: Memo::default() }
     }
 }
 
@@ -59,7 +60,18 @@ impl<N: Namespace> FixedKeyIndex<N> {
     /// The slot of `key` in a namespace, which is added if it is new.
     #[inline]
     pub fn find_or_add(&mut self, slots: &mut Slots, key: u64, namespace: N) -> Result<Found, StateError> {
-        match self.table.entry(namespace.mix(key), |entry| entry.0 == key && entry.2 == namespace, entry_hash) {
+        self.find_or_add_hashed(slots, namespace.mix(key), key, namespace)
+    }
+
+    #[inline]
+    fn find_or_add_hashed(
+        &mut self,
+        slots: &mut Slots,
+        hash: u64,
+        key: u64,
+        namespace: N,
+    ) -> Result<Found, StateError> {
+        match self.table.entry(hash, |entry| entry.0 == key && entry.2 == namespace, entry_hash) {
             Entry::Occupied(entry) => Ok(Found { slot: entry.get().1, added: false }),
             Entry::Vacant(vacant) => {
                 let slot = slots.acquire_for(key_hash(Some(key)))?;
@@ -68,6 +80,39 @@ impl<N: Namespace> FixedKeyIndex<N> {
                 Ok(Found { slot, added: true })
             }
         }
+    }
+
+    /// Finds the keys of a batch, adds those that are new, and appends the number of each row's key to `numbers`: what `number` says of it
+    /// when it comes, which may be once per key or more often.
+    pub(crate) fn find_or_add_all(
+        &mut self,
+        slots: &mut Slots,
+        keys: &[u64],
+        namespace: impl Fn(usize) -> N,
+        numbers: &mut Vec<u32>,
+        mut number: impl FnMut(Found, N) -> u32,
+    ) -> Result<(), StateError> {
+        numbers.reserve(keys.len());
+        self.memo.begin();
+        for (row, key) in keys.iter().enumerate() {
+            let namespace = namespace(row);
+            let hash = namespace.mix(*key);
+            if !self.memo.is_useful() {
+                let found = self.find_or_add_hashed(slots, hash, *key, namespace)?;
+                numbers.push(number(found, namespace));
+                continue;
+            }
+            numbers.push(match self.memo.find(hash, *key, namespace) {
+                Some(known) => known.number,
+                None => {
+                    let found = self.find_or_add_hashed(slots, hash, *key, namespace)?;
+                    let number = number(found, namespace);
+                    self.memo.note(hash, *key, namespace, Known { number, row: 0 });
+                    number
+                }
+            });
+        }
+        Ok(())
     }
 
     /// The slot of `key` in a namespace, if it is there; NULL is `None`.
@@ -93,29 +138,21 @@ impl<N: Namespace> FixedKeyIndex<N> {
         self.nulls.insert(namespace, slot);
     }
 
-    /// The slot of a key of the key group `group` that is not in the namespace yet; `None` if it is. NULL is `None`.
-    pub(crate) fn add(
-        &mut self,
-        slots: &mut Slots,
-        group: KeyGroup,
-        key: Option<u64>,
-        namespace: N,
-    ) -> Result<Option<u32>, StateError> {
+    /// Gives a key that is not in the namespace yet this slot, which is one of its key group. False if it is there already. NULL is `None`.
+    pub(crate) fn add(&mut self, slot: u32, key: Option<u64>, namespace: N) -> bool {
         let Some(key) = key else {
             if self.nulls.contains_key(&namespace) {
-                return Ok(None);
+                return false;
             }
-            let slot = slots.acquire(group, "keys")?;
             self.add_null(slot, namespace);
-            return Ok(Some(slot));
+            return true;
         };
         match self.table.entry(namespace.mix(key), |entry| entry.0 == key && entry.2 == namespace, entry_hash) {
-            Entry::Occupied(_) => Ok(None),
+            Entry::Occupied(_) => false,
             Entry::Vacant(vacant) => {
-                let slot = slots.acquire(group, "keys")?;
                 *self.keys.get_mut(slot) = key;
                 vacant.insert((key, slot, namespace));
-                Ok(Some(slot))
+                true
             }
         }
     }
@@ -169,7 +206,7 @@ impl<N: Namespace> FixedKeyIndex<N> {
 
     /// Bytes taken.
     pub fn bytes(&self) -> usize {
-        self.table.allocation_size() + self.keys.bytes()
+        self.table.allocation_size() + self.keys.bytes() + self.memo.bytes()
     }
 }
 

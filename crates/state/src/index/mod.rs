@@ -14,6 +14,7 @@ use crate::mix;
 
 mod bytes;
 mod fixed;
+mod memo;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +23,7 @@ pub(crate) use fixed::key_hash;
 pub use fixed::{FixedKeyIndex, FixedKeys};
 
 /// What tells the slots of one key apart: nothing (`()`), or a number such as the end of a window.
-pub trait Namespace: Copy + Ord + Debug + Send + Sync + 'static {
+pub trait Namespace: Copy + Default + Ord + Debug + Send + Sync + 'static {
     /// The hash of a key with this hash, in this namespace.
     fn mix(self, hash: u64) -> u64;
 }

@@ -37,36 +37,33 @@ impl<N: Namespace> KeyIndex<N> {
         }
     }
 
-    /// Calls `each` with the slot of each row's key, and its namespace.
+    /// Finds the keys of a batch, adds those that are new, and appends the number of each row's key to `numbers`: what `number` says of its
+    /// slot and namespace, asked at least once per key.
     #[inline]
     pub(super) fn find_or_add(
         &mut self,
         slots: &mut Slots,
         keys: BatchKeys<'_>,
         namespace: impl Fn(usize) -> N,
-        mut each: impl FnMut(Found, N),
+        numbers: &mut Vec<u32>,
+        mut number: impl FnMut(Found, N) -> u32,
     ) -> Result<(), StateError> {
         match (self, keys) {
             (Self::Single(single), BatchKeys::Single(rows)) => {
                 let mut last: Option<(N, u32)> = None;
                 for row in 0..rows {
                     let namespace = namespace(row);
-                    let found = match last {
-                        Some((of, slot)) if of == namespace => Found { slot, added: false },
-                        _ => find_or_add_single(single, slots, namespace)?,
+                    let number = match last {
+                        Some((of, number)) if of == namespace => number,
+                        _ => number(find_or_add_single(single, slots, namespace)?, namespace),
                     };
-                    last = Some((namespace, found.slot));
-                    each(found, namespace);
+                    last = Some((namespace, number));
+                    numbers.push(number);
                 }
             }
             (Self::Fixed(index, ..), BatchKeys::Fixed(keys, nulls)) => {
                 match nulls.filter(|nulls| nulls.null_count() > 0) {
-                    None => {
-                        for (row, key) in keys.iter().enumerate() {
-                            let namespace = namespace(row);
-                            each(index.find_or_add(slots, *key, namespace)?, namespace);
-                        }
-                    }
+                    None => index.find_or_add_all(slots, keys, namespace, numbers, number)?,
                     Some(nulls) => {
                         for (row, (key, valid)) in keys.iter().zip(nulls).enumerate() {
                             let namespace = namespace(row);
@@ -75,17 +72,13 @@ impl<N: Namespace> KeyIndex<N> {
                             } else {
                                 index.find_or_add_null(slots, namespace)?
                             };
-                            each(found, namespace);
+                            numbers.push(number(found, namespace));
                         }
                     }
                 }
             }
             (Self::Bytes(index, _), BatchKeys::Bytes(keys)) => {
-                for (row, key) in keys.iter().enumerate() {
-                    let namespace = namespace(row);
-                    let hash = hash_bytes_by_words(key).cast_unsigned();
-                    each(index.find_or_add(slots, key, hash, namespace)?, namespace);
-                }
+                index.find_or_add_all(slots, keys, namespace, numbers, number)?;
             }
             _ => return Err(StateError::Unregistered),
         }
@@ -202,6 +195,15 @@ impl<N: Namespace> KeyIndex<N> {
         }
     }
 
+    /// Makes room for so many more keys.
+    pub(super) fn reserve(&mut self, keys: usize) {
+        match self {
+            Self::Single(_) => {}
+            Self::Fixed(index, ..) => index.reserve(keys),
+            Self::Bytes(index, _) => index.reserve(keys),
+        }
+    }
+
     pub(super) fn maintain(&mut self, pages: usize) {
         match self {
             Self::Single(_) => {}
@@ -274,10 +276,12 @@ impl<N: Namespace> KeyIndex<N> {
                 if let Some(row) = (0..rows).position(|row| foreign(key_hash(key(row)))) {
                     return Err(columns.value_error(row, of_another));
                 }
-                index.reserve(rows);
-                for row in 0..rows {
-                    let slot = index.add(slots, group, key(row), namespace(row))?;
-                    added.push(slot.ok_or_else(|| columns.value_error(row, again))?);
+                let known = added.len();
+                slots.acquire_many(group, "keys", rows, added)?;
+                for (row, slot) in added.iter().skip(known).enumerate() {
+                    if !index.add(*slot, key(row), namespace(row)) {
+                        return Err(columns.value_error(row, again));
+                    }
                 }
             }
             Self::Bytes(index, fields) => {
@@ -286,7 +290,6 @@ impl<N: Namespace> KeyIndex<N> {
                 columns.define(None);
                 columns.refuse_nulls(&array)?;
                 let keys = BytesReader::of(&array).ok_or_else(|| columns.type_error(KEY, &array, &DataType::Binary))?;
-                index.reserve(rows);
                 for row in 0..rows {
                     let key = keys.get(row);
                     if key.is_empty() || key.len() % 8 != 0 {

@@ -82,25 +82,27 @@ impl Keys {
         Self::Namespaced(KeyIndex::new(layout), PagedVec::new(0))
     }
 
-    /// Calls `each` with the slot of each row's key. `namespaces` are those of the rows, if slots have one.
+    /// Finds the keys of a batch, adds those that are new, and appends the number of each row's key to `numbers`: what `number` says of its
+    /// slot, asked at least once per key. `namespaces` are those of the rows, if slots have one.
     #[inline]
     pub(super) fn find_or_add(
         &mut self,
         slots: &mut Slots,
         keys: BatchKeys<'_>,
         namespaces: Option<&[i64]>,
-        mut each: impl FnMut(Found),
+        numbers: &mut Vec<u32>,
+        mut number: impl FnMut(Found) -> u32,
     ) -> Result<(), StateError> {
         match (self, namespaces) {
-            (Self::Plain(index), None) => index.find_or_add(slots, keys, |_| (), |found, ()| each(found)),
+            (Self::Plain(index), None) => index.find_or_add(slots, keys, |_| (), numbers, |found, ()| number(found)),
             (Self::Namespaced(index, of_slots), Some(namespaces)) if namespaces.len() == keys.len() => {
-                let each = |found: Found, namespace| {
+                let number = |found: Found, namespace| {
                     if found.added {
                         *of_slots.get_mut(found.slot) = namespace;
                     }
-                    each(found);
+                    number(found)
                 };
-                index.find_or_add(slots, keys, |row| namespaces[row], each)
+                index.find_or_add(slots, keys, |row| namespaces[row], numbers, number)
             }
             _ => Err(StateError::Unregistered),
         }
@@ -208,6 +210,14 @@ impl Keys {
         match self {
             Self::Plain(index) => index.remove(slots, slot, ()),
             Self::Namespaced(index, of_slots) => index.remove(slots, slot, *of_slots.get(slot)),
+        }
+    }
+
+    /// Makes room for so many more keys.
+    pub(super) fn reserve(&mut self, keys: usize) {
+        match self {
+            Self::Plain(index) => index.reserve(keys),
+            Self::Namespaced(index, _) => index.reserve(keys),
         }
     }
 

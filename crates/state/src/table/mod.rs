@@ -221,15 +221,18 @@ impl KeyedTable {
         self.maintain();
         touched.groups.clear();
         let known = touched.slots.len();
-        let mut numbering = Numbering { stamps: &mut self.stamps, batch: self.batch, touched };
+        let Touched { groups, slots: touched_slots } = touched;
+        let mut numbering = Numbering { stamps: &mut self.stamps, batch: self.batch, slots: touched_slots };
         match &mut self.store {
-            None => self.keys.find_or_add(&mut self.slots, keys, namespaces, |found| numbering.add(found))?,
+            None => {
+                self.keys.find_or_add(&mut self.slots, keys, namespaces, groups, |found| numbering.number(found))?;
+            }
             Some(store) => {
-                self.keys.find_or_add(&mut self.slots, keys, namespaces, |found| {
+                self.keys.find_or_add(&mut self.slots, keys, namespaces, groups, |found| {
                     if found.added {
                         store.added.push(found.slot);
                     }
-                    numbering.add(found);
+                    numbering.number(found)
                 })?;
                 self.fetch(&mut Vec::new())?;
             }
@@ -467,12 +470,13 @@ fn clear(columns: &mut [Box<dyn AnyColumn>], entries: &mut [Box<dyn AnyEntries>]
 struct Numbering<'a> {
     stamps: &'a mut Vec<(u32, u32)>,
     batch: u32,
-    touched: &'a mut Touched,
+    /// By number.
+    slots: &'a mut Vec<u32>,
 }
 
 impl Numbering<'_> {
     #[inline]
-    fn add(&mut self, found: index::Found) {
+    fn number(&mut self, found: index::Found) -> u32 {
         let Found { slot, .. } = found;
         if slot as usize >= self.stamps.len() {
             self.stamps.resize(slot as usize + 1, (0, 0));
@@ -480,9 +484,9 @@ impl Numbering<'_> {
         let stamp = &mut self.stamps[slot as usize];
         if stamp.0 != self.batch {
             // no more keys than slots, which are counted in 32 bits
-            *stamp = (self.batch, self.touched.slots.len() as u32);
-            self.touched.slots.push(slot);
+            *stamp = (self.batch, self.slots.len() as u32);
+            self.slots.push(slot);
         }
-        self.touched.groups.push(stamp.1);
+        stamp.1
     }
 }

@@ -3,7 +3,10 @@
 //! What comes in is valid Arrow, but may be anything else: the state of another aggregate, of another key group, or values
 //! that no run leaves behind. Everything is checked; after an error the table is not used.
 
+use arrow::array::{Array, RecordBatch};
+
 use super::KeyedTable;
+use super::keys::KEY;
 use super::snapshot::{VERSION, VERSION_KEY};
 use crate::canonical::{Section, Sections};
 use crate::codec::SectionColumns;
@@ -26,6 +29,7 @@ impl KeyedTable {
         self.entries.iter_mut().for_each(|entries| entries.begin(now));
         // rows without columns cost a payload nothing: room is made for what was read
         let mut slots = Vec::new();
+        self.keys.reserve(keys(main));
         for_each_batch(main, |columns| {
             let before = slots.len();
             self.keys.restore(columns, &mut self.slots, sections.key_group, &mut slots)?;
@@ -68,6 +72,12 @@ fn find<'a>(sections: &'a Sections, name: &str) -> Result<&'a Section, RestoreEr
             expected: VERSION,
         }),
     }
+}
+
+/// How many keys a section has that were really read.
+fn keys(main: &Section) -> usize {
+    let column = |batch: &RecordBatch| batch.column_by_name(KEY).map_or(0, |keys| keys.get_buffer_memory_size());
+    main.batches().iter().filter(|batch| column(batch) >= batch.num_rows()).map(RecordBatch::num_rows).sum()
 }
 
 fn for_each_batch(
