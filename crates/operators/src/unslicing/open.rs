@@ -58,6 +58,8 @@ pub(super) struct Run {
     /// Per number the slot of its key.
     keys: Vec<u32>,
     opened: Vec<Opened>,
+    /// Scratch: slots of windows, and where these end.
+    ends: Vec<(u32, i64)>,
 }
 
 /// A window that a row of the run opened.
@@ -85,7 +87,11 @@ pub(super) struct OpenWindows {
     windows: Vec<Sessions>,
     /// Per slot of the state the slot of its key.
     owners: Vec<u32>,
+    /// Keys that have no windows any more, and may come again.
+    idle: Vec<u32>,
     timers: Timers,
+    /// Scratch.
+    due: Vec<(i64, u32)>,
     run: Run,
     merged: Option<Merged>,
     loaded: Touched,
@@ -98,7 +104,9 @@ impl OpenWindows {
             touched: Touched::default(),
             windows: Vec::new(),
             owners: Vec::new(),
+            idle: Vec::new(),
             timers: Timers::default(),
+            due: Vec::new(),
             run: Run::default(),
             merged: None,
             loaded: Touched::default(),
@@ -208,26 +216,22 @@ impl OpenWindows {
         clock: &Clock,
     ) -> Result<(), OperatorError> {
         let Self { windows, run, timers, .. } = self;
-        for place in [(bounds.start, false), (bounds.end, true)] {
-            let (column, is_end) = place;
-            let values = table.column(column)?;
-            for (slot, key) in run.windows.slots.iter().zip(&run.keys) {
-                let sessions = windows[*key as usize].as_slice();
-                if let Some(session) = sessions.iter().find(|session| session.slot == *slot) {
-                    values.set(*slot, if is_end { session.window.end } else { session.window.start });
-                }
-            }
-        }
+        let starts = table.column(bounds.start)?;
+        run.ends.clear();
         for (slot, key) in run.windows.slots.iter().zip(&run.keys) {
             let sessions = windows[*key as usize].as_mut_slice();
             let Some(session) = sessions.iter_mut().find(|session| session.slot == *slot) else { continue };
             session.number = Session::NONE;
+            starts.set(*slot, session.window.start);
+            run.ends.push((*slot, session.window.end));
             let timer = clock.timer(session.window);
             if timer < session.timer {
                 session.timer = timer;
                 timers.set(timer, *slot);
             }
         }
+        let ends = table.column(bounds.end)?;
+        run.ends.iter().for_each(|(slot, end)| ends.set(*slot, *end));
         Ok(())
     }
 
@@ -236,41 +240,55 @@ impl OpenWindows {
         self.merged.is_some()
     }
 
-    /// Ends a batch: forgets keys all of whose rows were late.
+    /// Ends a batch: keys all of whose rows were late have no windows.
     pub(super) fn end_batch(&mut self) -> Result<(), OperatorError> {
         for key in &self.touched.slots {
             if self.windows[*key as usize].is_empty() {
-                self.keys.remove(*key)?;
+                self.idle.push(*key);
             }
         }
-        Ok(())
+        self.forget_idle()
     }
 
     /// Forgets the windows that are due, and adds them to `due` in the order of their timers.
     pub(super) fn take_due(&mut self, progress: i64, clock: &Clock, due: &mut Vec<Due>) -> Result<(), OperatorError> {
+        let Self { windows, owners, idle, timers, due: taken, .. } = self;
         let mut fired = Vec::new();
-        while let Some((time, slot)) = self.timers.take_due(progress) {
-            let Some(key) = self.owners.get(slot as usize).copied().filter(|key| *key != Session::NONE) else {
-                continue;
-            };
-            let Some(sessions) = self.windows.get_mut(key as usize) else { continue };
+        taken.clear();
+        timers.take_due(progress, taken);
+        for (time, slot) in taken.drain(..) {
+            let Some(owner) = owners.get_mut(slot as usize).filter(|key| **key != Session::NONE) else { continue };
+            let Some(sessions) = windows.get_mut(*owner as usize) else { continue };
             let found = sessions.as_mut_slice().iter_mut().find(|session| session.slot == slot);
             let Some(session) = found.filter(|session| session.timer == time) else { continue };
             let timer = clock.timer(session.window);
             if timer > progress {
                 session.timer = timer;
-                self.timers.set(timer, slot);
+                timers.set(timer, slot);
                 continue;
             }
             fired.push((timer, Due { window: session.window, slot }));
             sessions.take(slot);
-            self.owners[slot as usize] = Session::NONE;
+            let key = std::mem::replace(owner, Session::NONE);
             if sessions.is_empty() {
-                self.keys.remove(key)?;
+                idle.push(key);
             }
         }
         fired.sort_unstable_by_key(|(timer, due)| (*timer, due.slot));
         due.extend(fired.into_iter().map(|(_, due)| due));
+        self.forget_idle()
+    }
+
+    /// Forgets keys without windows, once they are as many as half of all keys: most come again before that.
+    fn forget_idle(&mut self) -> Result<(), OperatorError> {
+        let Self { keys, windows, idle, .. } = self;
+        if idle.len() > keys.len() / 2 {
+            // a key may have got windows meanwhile, and be there several times
+            idle.sort_unstable();
+            idle.dedup();
+            idle.retain(|key| windows.get(*key as usize).is_some_and(Sessions::is_empty));
+            idle.drain(..).try_for_each(|key| keys.remove(key))?;
+        }
         Ok(())
     }
 
@@ -320,7 +338,7 @@ impl OpenWindows {
         self.keys.bytes()
             + self.windows.capacity() * size_of::<Sessions>()
             + lists
-            + self.owners.capacity() * size_of::<u32>()
+            + (self.owners.capacity() + self.idle.capacity()) * size_of::<u32>()
             + self.timers.bytes()
     }
 }
