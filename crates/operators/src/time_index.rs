@@ -1,37 +1,43 @@
 //! Which rows of a key lie when: finds those near a moment without walking the others.
 //!
-//! Rows themselves are entries of a table, by position; the index is made of them and not part of snapshots. What lies under a
+//! Rows themselves lie elsewhere: a row of the index says where, which mostly is a position in a table. The index is made of them and not part of snapshots. What lies under a
 //! slot is sorted by time, rows of one time in the order in which they came. Time mostly ascends, so that a row mostly goes to
 //! the end, and what expires leaves in front.
 
 use std::collections::VecDeque;
 
-/// A row of a table with its time.
+/// A row with its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TimedRow {
+pub(crate) struct TimedRow<P = u32> {
     pub(crate) time: i64,
-    pub(crate) position: u32,
+    pub(crate) position: P,
 }
 
 /// See the [module](self).
-#[derive(Debug, Default)]
-pub(crate) struct TimeIndex {
-    slots: Vec<VecDeque<TimedRow>>,
+#[derive(Debug)]
+pub(crate) struct TimeIndex<P = u32> {
+    slots: Vec<VecDeque<TimedRow<P>>>,
     /// What slots have that were never used.
-    empty: VecDeque<TimedRow>,
+    empty: VecDeque<TimedRow<P>>,
     /// Rows that there is room for.
     room: usize,
 }
 
-impl TimeIndex {
+impl<P> Default for TimeIndex<P> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), empty: VecDeque::new(), room: 0 }
+    }
+}
+
+impl<P: Copy> TimeIndex<P> {
     /// The rows of a slot, by time.
     #[inline]
-    pub(crate) fn of(&self, slot: u32) -> &VecDeque<TimedRow> {
+    pub(crate) fn of(&self, slot: u32) -> &VecDeque<TimedRow<P>> {
         self.slots.get(slot as usize).unwrap_or(&self.empty)
     }
 
     /// The position of a row of exactly this time.
-    pub(crate) fn find(&self, slot: u32, time: i64) -> Option<u32> {
+    pub(crate) fn find(&self, slot: u32, time: i64) -> Option<P> {
         let rows = self.of(slot);
         if rows.back().is_none_or(|last| last.time < time) {
             return None;
@@ -42,7 +48,7 @@ impl TimeIndex {
 
     /// Adds a row behind those of the same time.
     #[inline]
-    pub(crate) fn insert(&mut self, slot: u32, row: TimedRow) {
+    pub(crate) fn insert(&mut self, slot: u32, row: TimedRow<P>) {
         if slot as usize >= self.slots.len() {
             self.slots.resize_with(slot as usize + 1, VecDeque::new);
         }
@@ -57,8 +63,13 @@ impl TimeIndex {
     }
 
     /// Takes out the first `count` rows of a slot.
-    pub(crate) fn drain(&mut self, slot: u32, count: usize) -> impl Iterator<Item = TimedRow> {
+    pub(crate) fn drain(&mut self, slot: u32, count: usize) -> impl Iterator<Item = TimedRow<P>> {
         self.slots.get_mut(slot as usize).into_iter().flat_map(move |rows| rows.drain(..count.min(rows.len())))
+    }
+
+    /// All rows, with their slots. Where they lie may be changed, nothing else.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut TimedRow<P>)> {
+        (0..).zip(&mut self.slots).flat_map(|(slot, rows)| rows.iter_mut().map(move |row| (slot, row)))
     }
 
     /// Forgets a slot, whose key is gone.
@@ -70,7 +81,7 @@ impl TimeIndex {
 
     /// Bytes taken.
     pub(crate) fn bytes(&self) -> usize {
-        self.room * size_of::<TimedRow>() + self.slots.capacity() * size_of::<VecDeque<TimedRow>>()
+        self.room * size_of::<TimedRow<P>>() + self.slots.capacity() * size_of::<VecDeque<TimedRow<P>>>()
     }
 }
 

@@ -14,6 +14,7 @@ use streamfusion_row::binary::{KeyEncoder, KeyRows};
 use streamfusion_state::{KeyGroups, StateClock, StateContext};
 
 use crate::Operator;
+use crate::bundle::FlushReason;
 use crate::join::Input;
 use crate::row_per_key::testing::{KINDS, sections};
 
@@ -278,6 +279,7 @@ impl<'a> Job<'a> {
     pub(crate) fn restored(&mut self, parallelism: u32) -> Self {
         let mut job = Self::open(self.open, &self.keys, self.max_rows, parallelism);
         for subtask in &mut self.subtasks {
+            subtask.flush(FlushReason::Checkpoint).unwrap();
             let snapshot = subtask.state().unwrap().snapshot();
             for group in snapshot.key_groups() {
                 let sections = sections(snapshot.as_ref(), group);

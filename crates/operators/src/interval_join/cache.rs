@@ -1,6 +1,6 @@
 //! The rows of one input, by join key and time: what the other input finds, until they are too old.
 //!
-//! Rows are entries of the table that both inputs share, each with its time and whether a pair with it went out. A key has at
+//! Each row has its time, and whether a pair with it went out; where it lies is [`kept`](super::kept)'s. A key has at
 //! most one clean-up timer per input, and the key is in the table as long as it has one: rows never outlive their timer.
 //!
 //! Follows: TimeIntervalJoin (leftCache, rightCache, registerCleanUpTimer, calExpirationTime), Flink 2.2.
@@ -10,11 +10,13 @@ use arrow::datatypes::DataType;
 use streamfusion_plan::types::LogicalType;
 use streamfusion_row::Batch;
 use streamfusion_state::codec::{Mapped, Nullable, Required};
-use streamfusion_state::{ColumnId, KeyedTable, RowEntries, Touched, Value};
+use streamfusion_state::{ColumnId, KeyedTable, Touched, Value};
 
+use super::kept::{self, Kept, Place, Recent};
 use crate::OperatorError;
+use crate::changelog::RowRef;
 use crate::time_index::{TimeIndex, TimedRow};
-use crate::timed_input::{Columns, TimedInput, Writing};
+use crate::timed_input::{Columns, TimedInput};
 
 /// Names of what an input has in the table; they never change.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +57,9 @@ pub(super) struct Cache {
     pub(super) relative_ms: i64,
     /// Up to which time rows of this input have expired, as far as anybody looked.
     pub(super) expiration: i64,
-    pub(super) index: TimeIndex,
+    pub(super) index: TimeIndex<Place>,
+    /// Rows that the table does not have yet.
+    pub(super) recent: Recent,
     min_clean_up_interval_ms: i64,
     /// Key columns in which a NULL matches nothing.
     null_filtered: Vec<usize>,
@@ -87,6 +91,7 @@ impl Cache {
             relative_ms: spec.relative_ms,
             expiration: 0,
             index: TimeIndex::default(),
+            recent: Recent::default(),
             min_clean_up_interval_ms: spec.min_clean_up_interval_ms.max(0),
             null_filtered: filtered.map(|(key, _)| *key).collect(),
             timer,
@@ -117,8 +122,18 @@ impl Cache {
     }
 
     /// The rows of all keys.
-    pub(super) fn entries<'a>(&self, table: &'a mut KeyedTable) -> Result<&'a mut RowEntries<Cached>, OperatorError> {
-        self.input.entries(table)
+    pub(super) fn kept<'a>(&'a mut self, table: &'a mut KeyedTable) -> Result<Kept<'a>, OperatorError> {
+        Ok(Kept { recent: &mut self.recent, entries: self.input.entries(table)? })
+    }
+
+    /// Moves all rows into the table, in front of a checkpoint.
+    pub(super) fn store_all(&mut self, table: &mut KeyedTable) -> Result<(), OperatorError> {
+        kept::store(&mut self.recent, &mut self.index, &mut self.input, table)
+    }
+
+    /// Lets go of memory that few rows need. Nobody may know where rows lie.
+    pub(super) fn settle(&mut self) -> Result<(), OperatorError> {
+        kept::settle(&mut self.recent, &mut self.index)
     }
 
     /// When the rows of a slot are to be cleaned up.
@@ -149,28 +164,23 @@ impl Cache {
         timers: &mut Vec<(i64, u32)>,
     ) -> Result<(), OperatorError> {
         let Arrived { times, emitted, now } = arrived;
-        // rows are counted in 31 bits
-        let rows: Vec<u32> =
-            (0_u32..).zip(times.iter()).filter(|(_, t)| self.keeps(**t, *now)).map(|(row, _)| row).collect();
-        if rows.is_empty() {
+        let rows = times.iter().filter(|time| self.keeps(**time, *now)).count();
+        if rows == 0 {
             return Ok(());
         }
-        let slot_of = |row: u32| touched.groups.get(row as usize).and_then(|key| touched.slots.get(*key as usize));
-        let Writing { entries, slots, packed } = self.input.write(batch, &rows, table)?;
-        for (number, row) in rows.iter().enumerate() {
-            let Some(slot) = slot_of(*row).copied() else { continue };
-            let cached = Cached {
-                time: times.get(*row as usize).copied().unwrap_or_default(),
-                emitted: emitted.get(*row as usize).copied().unwrap_or_default(),
-            };
-            let position = entries.append(slots, slot, packed, number, cached)?;
-            self.index.insert(slot, TimedRow { time: cached.time, position });
-        }
-        for row in rows {
-            let Some(slot) = slot_of(row).copied() else { continue };
-            if self.timer(table, slot)?.is_none() {
-                let time = times.get(row as usize).copied().unwrap_or_default();
-                timers.push((self.register(table, slot, time)?, slot));
+        let number = self.recent.add(batch, emitted, rows)?;
+        let column = table.column(self.timer)?;
+        // whether the first row of a key sets a timer
+        let mut sets: Vec<bool> = touched.slots.iter().map(|slot| column.get(*slot).is_none()).collect();
+        // rows are counted in 31 bits
+        for ((row, time), key) in (0_u32..).zip(times.iter()).zip(&touched.groups) {
+            if !self.keeps(*time, *now) {
+                continue;
+            }
+            let Some(slot) = touched.slots.get(*key as usize).copied() else { continue };
+            self.index.insert(slot, TimedRow { time: *time, position: Place::Batch(RowRef::new(number, row)) });
+            if sets.get_mut(*key as usize).is_some_and(std::mem::take) {
+                timers.push((self.register(table, slot, *time)?, slot));
             }
         }
         Ok(())
@@ -180,14 +190,14 @@ impl Cache {
     pub(super) fn restored(&mut self, table: &mut KeyedTable, slot: u32) -> Result<Option<i64>, OperatorError> {
         let entries = self.input.entries(table)?;
         for position in entries.walk(slot) {
-            self.index.insert(slot, TimedRow { time: entries.value(position).time, position });
+            self.index.insert(slot, TimedRow { time: entries.value(position).time, position: Place::State(position) });
         }
         self.timer(table, slot)
     }
 
     /// Bytes taken from one batch to the next, without the table.
     pub(super) fn bytes(&self) -> usize {
-        self.input.bytes() + self.index.bytes()
+        self.input.bytes() + self.index.bytes() + self.recent.bytes()
     }
 }
 

@@ -14,6 +14,7 @@ use streamfusion_row::RowKind;
 use streamfusion_state::KeyedTable;
 
 use super::cache::Cache;
+use super::kept::{Kept, Place};
 use crate::OperatorError;
 use crate::join::Input;
 use crate::join::limits::Limits;
@@ -57,8 +58,8 @@ pub(super) struct Caches<'a> {
 #[derive(Debug, Default)]
 struct Leaving {
     /// Those that go out.
-    padded: Vec<u32>,
-    gone: Vec<u32>,
+    padded: Vec<Place>,
+    gone: Vec<Place>,
 }
 
 impl CleanUp {
@@ -118,11 +119,13 @@ impl CleanUp {
         }
         let Caches { left: left_cache, right: right_cache, table, limits, .. } = caches;
         let mut sources = [Source::default(), Source::default()];
-        for ((source, cache), leaving) in sources.iter_mut().zip([&**left_cache, &**right_cache]).zip([left, right]) {
-            *source = Source::new(cache.input.gather(table, &leaving.padded)?, leaving.padded.len(), limits);
-            let entries = cache.entries(table)?;
-            for position in &leaving.gone {
-                entries.remove(*position);
+        for ((source, cache), leaving) in
+            sources.iter_mut().zip([&mut **left_cache, &mut **right_cache]).zip([left, right])
+        {
+            let mut kept = cache.kept(table)?;
+            *source = Source::new(kept.gather(&leaving.padded)?, leaving.padded.len(), limits);
+            for place in &leaving.gone {
+                kept.remove(*place);
             }
         }
         for slot in dead {
@@ -214,23 +217,24 @@ impl Room {
 /// Takes rows that have expired out of the index, while there is room; whether all have left.
 fn clean(caches: &mut Caches<'_>, timer: Timer, room: &mut Room, leaving: &mut Leaving) -> Result<bool, OperatorError> {
     let (cache, table) = caches.of_with_table(timer.rows);
-    let entries = cache.entries(table)?;
-    let rows = cache.index.of(timer.slot);
+    let Cache { input, recent, index, expiration, padded, .. } = cache;
+    let kept = Kept { recent, entries: input.entries(table)? };
+    let rows = index.of(timer.slot);
     let mut taken = 0;
-    for row in rows.iter().take_while(|row| row.time <= cache.expiration) {
+    for row in rows.iter().take_while(|row| row.time <= *expiration) {
         if room.is_empty() {
             break;
         }
         taken += 1;
         room.rows -= 1;
-        if cache.padded && !entries.value(row.position).emitted {
+        if *padded && !kept.emitted(row.position) {
             leaving.padded.push(row.position);
-            if cache.input.has_text {
-                room.bytes = room.bytes.saturating_sub(entries.row(row.position).len());
+            if input.has_text {
+                room.bytes = room.bytes.saturating_sub(kept.row_bytes(row.position));
             }
         }
     }
-    let done = rows.get(taken).is_none_or(|next| next.time > cache.expiration);
-    leaving.gone.extend(cache.index.drain(timer.slot, taken).map(|row| row.position));
+    let done = rows.get(taken).is_none_or(|next| next.time > *expiration);
+    leaving.gone.extend(index.drain(timer.slot, taken).map(|row| row.position));
     Ok(done)
 }

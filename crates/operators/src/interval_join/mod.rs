@@ -1,13 +1,14 @@
 //! Joins of rows whose times are near each other.
 //!
-//! Both inputs are kept by join key and time ([`cache`]) for as long as the other one may ask for them. A batch of one input is matched
+//! Both inputs are kept by join key and time ([`cache`]) for as long as the other one may ask for them, and written down only when a
+//! checkpoint comes ([`kept`]). A batch of one input is matched
 //! with the rows of the other ([`probe`]); timers clean up what has expired ([`clean_up`]). A row of an outer input goes out beside
 //! NULLs when it leaves unmatched: at once if it is not kept, else when it has expired and somebody looks. An interval that is
 //! empty needs no state ([`padding`]).
 //!
 //! Event time goes on later than it came: by as much as a pair may be younger than the row that made it.
 //!
-//! Invariants: a key is in the table exactly if it has a timer; the rows of a key are in the table and in the index, or in neither,
+//! Invariants: a key is in the table exactly if it has a timer; a row that is kept is in the index, and in a batch or in the table,
 //! whenever a batch is done.
 //!
 //! Follows: RowTimeIntervalJoin, ProcTimeIntervalJoin, KeyedCoProcessOperatorWithWatermarkDelay, Flink 2.2. Differences: what one row
@@ -17,6 +18,7 @@
 
 mod cache;
 mod clean_up;
+mod kept;
 mod padding;
 mod probe;
 #[cfg(test)]
@@ -32,6 +34,7 @@ use self::cache::{Cache, Names, Spec};
 use self::clean_up::{Caches, CleanUp};
 use self::padding::Padding;
 use self::probe::{Probe, Sides};
+use crate::bundle::FlushReason;
 use crate::join::condition::{self, Condition};
 use crate::join::limits::Limits;
 use crate::join::output::{Output, Shape, Source};
@@ -222,6 +225,8 @@ impl IntervalJoin {
         }
         if !self.probe.is_busy() {
             self.sources = [Source::default(), Source::default()];
+            self.left.settle()?;
+            self.right.settle()?;
             return Ok(false);
         }
         let [_, fetched] = &mut self.sources;
@@ -255,6 +260,15 @@ impl Operator for IntervalJoin {
                 return Ok(None);
             }
         }
+    }
+
+    fn flush(&mut self, reason: FlushReason) -> Result<(), OperatorError> {
+        if reason == FlushReason::Checkpoint {
+            self.index()?;
+            self.left.store_all(&mut self.table)?;
+            self.right.store_all(&mut self.table)?;
+        }
+        Ok(())
     }
 
     fn watermark(&mut self, watermark_ms: i64) -> Result<Option<i64>, OperatorError> {

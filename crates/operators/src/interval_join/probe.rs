@@ -16,9 +16,10 @@ use std::ops::Range;
 
 use arrow::buffer::{BooleanBuffer, ScalarBuffer};
 use streamfusion_row::{Batch, RowKind};
-use streamfusion_state::{KeyedTable, RowEntries, Touched};
+use streamfusion_state::{KeyedTable, Touched};
 
-use super::cache::{Arrived, Cache, Cached};
+use super::cache::{Arrived, Cache};
+use super::kept::{Kept, Place};
 use crate::OperatorError;
 use crate::join::Input;
 use crate::join::condition::{Condition, Operand, Pairs};
@@ -52,11 +53,11 @@ pub(super) struct Probe {
 struct Chunk {
     events: Vec<Event>,
     /// Rows of the other input.
-    positions: Vec<u32>,
+    positions: Vec<Place>,
     bytes: usize,
     pairs: Pairs,
     /// Rows of the other input that leave.
-    gone: Vec<u32>,
+    gone: Vec<Place>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -131,7 +132,8 @@ impl Probe {
         self.chunk.clear();
         self.fill(sides)?;
         let Sides { side, own, other, table, condition, limits, now } = sides;
-        let columns = other.input.gather(table, &self.chunk.positions)?;
+        let (other_is_padded, mut kept) = (other.padded, other.kept(table)?);
+        let columns = kept.gather(&self.chunk.positions)?;
         let passes = match condition {
             Some(condition) if !self.chunk.pairs.input.is_empty() => {
                 let of_other = condition.row_bytes(side.other(), &columns, self.chunk.positions.len(), limits);
@@ -142,11 +144,10 @@ impl Probe {
             _ => None,
         };
         *fetched = Source::new(columns, self.chunk.positions.len(), limits);
-        let entries = other.entries(table)?;
-        let emit = Emit { own, other_is_padded: other.padded, times: &self.times, now: *now, passes: passes.as_ref() };
-        emit.run(&self.chunk, entries, &mut self.row_emitted, &mut self.emitted, output);
-        for position in &self.chunk.gone {
-            entries.remove(*position);
+        let emit = Emit { own, other_is_padded, times: &self.times, now: *now, passes: passes.as_ref() };
+        emit.run(&self.chunk, &mut kept, &mut self.row_emitted, &mut self.emitted, output);
+        for place in &self.chunk.gone {
+            kept.remove(*place);
         }
         Ok(())
     }
@@ -155,24 +156,21 @@ impl Probe {
     fn fill(&mut self, sides: &mut Sides<'_>) -> Result<(), OperatorError> {
         let Sides { own, other, table, condition, limits, now, .. } = sides;
         let expires = other.expires(*now);
-        let meeting = Meeting {
-            entries: other.entries(table)?,
-            limits,
-            has_condition: condition.is_some(),
-            has_text: other.input.has_text,
-            pads: other.padded,
-        };
+        let (relative_ms, has_text, pads) = (other.relative_ms, other.input.has_text, other.padded);
+        let Cache { input, recent, index, expiration, .. } = &mut **other;
+        let kept = Kept { recent, entries: input.entries(table)? };
+        let meeting = Meeting { kept, limits, has_condition: condition.is_some(), has_text, pads };
         while let Some(time) = self.times.get(self.row).copied() {
             // rows are counted in 31 bits
             let row = self.row as u32;
             let upper = time.wrapping_add(own.relative_ms);
             let resumed = self.resume.take();
-            if resumed.is_some() || other.expiration < upper {
+            if resumed.is_some() || *expiration < upper {
                 // whoever asks looks anew, for all keys
-                other.expiration = expires;
+                *expiration = expires;
                 let key = self.touched.groups.get(self.row).map_or(0, |key| *key as usize);
                 let slot = self.touched.slots.get(key).copied().ok_or_else(no_key)?;
-                let rows = other.index.of(slot);
+                let rows = index.of(slot);
                 let gone = match rows.front() {
                     Some(first) if first.time <= expires => rows.partition_point(|row| row.time <= expires),
                     _ => 0,
@@ -180,14 +178,14 @@ impl Probe {
                 let near = if self.matches_nothing.get(key).copied().unwrap_or_default() {
                     0..0
                 } else {
-                    near(rows, time.wrapping_sub(other.relative_ms), upper)
+                    near(rows, time.wrapping_sub(relative_ms), upper)
                 };
                 if gone > 0 || !near.is_empty() {
                     self.resume = meeting.meet(&mut self.chunk, row, rows, resumed.unwrap_or_default(), gone, near);
                     if self.resume.is_some() {
                         return Ok(());
                     }
-                    self.chunk.gone.extend(other.index.drain(slot, gone).map(|row| row.position));
+                    self.chunk.gone.extend(index.drain(slot, gone).map(|row| row.position));
                 }
             }
             if own.padded {
@@ -237,13 +235,9 @@ impl Probe {
     pub(super) fn bytes(&self) -> usize {
         let Touched { groups, slots } = &self.touched;
         let Chunk { events, positions, pairs, gone, .. } = &self.chunk;
-        let numbers = groups.capacity()
-            + slots.capacity()
-            + positions.capacity()
-            + pairs.input.capacity()
-            + pairs.other.capacity()
-            + gone.capacity();
+        let numbers = groups.capacity() + slots.capacity() + pairs.input.capacity() + pairs.other.capacity();
         numbers * size_of::<u32>()
+            + (positions.capacity() + gone.capacity()) * size_of::<Place>()
             + events.capacity() * size_of::<Event>()
             + self.matches_nothing.capacity()
             + self.emitted.capacity()
@@ -257,7 +251,7 @@ fn no_key() -> OperatorError {
 
 /// Which rows have a time from `lower` to `upper`.
 #[inline]
-fn near(rows: &VecDeque<TimedRow>, lower: i64, upper: i64) -> Range<usize> {
+fn near(rows: &VecDeque<TimedRow<Place>>, lower: i64, upper: i64) -> Range<usize> {
     match (rows.front(), rows.back()) {
         (Some(first), Some(last)) if first.time <= upper && last.time >= lower => {
             let start = rows.partition_point(|row| row.time < lower);
@@ -281,7 +275,7 @@ impl Chunk {
 /// What rows are met with.
 struct Meeting<'a> {
     /// The rows of the other input.
-    entries: &'a RowEntries<Cached>,
+    kept: Kept<'a>,
     limits: &'a Limits,
     has_condition: bool,
     /// Whether rows of the other input are of different sizes ..
@@ -305,7 +299,7 @@ impl Meeting<'_> {
         &self,
         chunk: &mut Chunk,
         row: u32,
-        rows: &VecDeque<TimedRow>,
+        rows: &VecDeque<TimedRow<Place>>,
         from: Step,
         gone: usize,
         near: Range<usize>,
@@ -329,7 +323,7 @@ impl Meeting<'_> {
                 continue;
             }
             let position = rows.get(number)?.position;
-            if !self.entries.value(position).emitted {
+            if !self.kept.emitted(position) {
                 if self.is_full(chunk) {
                     return Some(Step { number, pads });
                 }
@@ -352,18 +346,18 @@ impl Meeting<'_> {
 
     /// Adds a row of the other input to the chunk; returns its place.
     #[inline]
-    fn fetch(&self, chunk: &mut Chunk, position: u32) -> u32 {
+    fn fetch(&self, chunk: &mut Chunk, position: Place) -> u32 {
         // counted in 31 bits
         let place = chunk.positions.len() as u32;
         chunk.positions.push(position);
         if self.has_text {
-            chunk.bytes += self.entries.row(position).len();
+            chunk.bytes += self.kept.row_bytes(position);
         }
         place
     }
 
     #[inline]
-    fn join(&self, chunk: &mut Chunk, row: u32, position: u32) {
+    fn join(&self, chunk: &mut Chunk, row: u32, position: Place) {
         let place = self.fetch(chunk, position);
         chunk.events.push(Event::Near { row, place });
         if self.has_condition {
@@ -388,7 +382,7 @@ impl Emit<'_> {
     fn run(
         &self,
         chunk: &Chunk,
-        entries: &mut RowEntries<Cached>,
+        kept: &mut Kept<'_>,
         row_emitted: &mut bool,
         emitted: &mut Vec<bool>,
         output: &mut Output,
@@ -407,13 +401,12 @@ impl Emit<'_> {
                     *row_emitted = true;
                     if self.other_is_padded
                         && let Some(position) = position(place)
-                        && !entries.value(position).emitted
                     {
-                        entries.value_mut(position).emitted = true;
+                        kept.set_emitted(position);
                     }
                 }
                 Event::Expired { place } => {
-                    if position(place).is_some_and(|position| !entries.value(position).emitted) {
+                    if position(place).is_some_and(|position| !kept.emitted(position)) {
                         output.push(RowKind::Insert, NO_ROW, place);
                     }
                 }
