@@ -7,6 +7,7 @@
 #   make bench-window          jobs over windows of event time, stock and native in turn
 #   make bench-rocksdb         jobs with their state in RocksDB, stock and native in turn
 #   make bench-checkpoint      a job of 5 M keys with a checkpoint each second, stock and native
+#   make nexmark               the Nexmark queries, stock and native, each in its own JVM (Q=q5,q7 MODE=heap,on SOURCE=generator EVENTS=.. P=..)
 #   make package               the jar to drop into Flink's lib/
 
 SHELL := /bin/bash
@@ -25,10 +26,10 @@ LIBRARY := $(CARGO_TARGET_DIR)/release/libstreamfusion_jni.so
 MVN := mvn -B -q -f flink/pom.xml -Dstreamfusion.native.library=$(LIBRARY)
 SQL ?= demo/flights.sql
 
-.PHONY: help tools library jars data distribution rocksdb demo test check rust-test java-test bench bench-job bench-window bench-rocksdb bench-checkpoint package cli clean
+.PHONY: help tools library jars data distribution rocksdb demo test check rust-test java-test bench bench-job bench-window bench-rocksdb bench-checkpoint nexmark package cli clean
 
 help:
-	@sed -n '3,10s/^# *//p' Makefile
+	@sed -n '3,12s/^# *//p' Makefile
 
 tools:
 	@for tool in cargo java mvn python3; do command -v $$tool >/dev/null || { \
@@ -83,6 +84,11 @@ bench-rocksdb: jars
 bench-checkpoint: jars
 	# Starts a JVM for each side, with a heap of 6 GiB; this one only waits.
 	JAVA_OPTS="-Xmx64m" STREAMFUSION_LIBRARY="$(LIBRARY)" demo/java.sh org.apache.flink.streamfusion.tests.BenchCheckpoint
+
+nexmark: jars
+	# Starts a JVM for each query and engine; this one only waits.
+	JAVA_OPTS="-Xmx64m" STREAMFUSION_MODULE=nexmark STREAMFUSION_LIBRARY="$(LIBRARY)" demo/java.sh org.apache.flink.streamfusion.nexmark.NexmarkBench \
+	  "Q=$(Q)" "MODE=$(MODE)" "SOURCE=$(SOURCE)" "EVENTS=$(EVENTS)" "RATE=$(RATE)" "P=$(P)" "RUNS=$(RUNS)" "HEAP=$(HEAP)" "OPTIONS=$(OPTIONS)" "OUT=docs/benchmarks"
 
 package: jars
 	@ls -l flink/dist/target/flink-streamfusion-*.jar

@@ -13,10 +13,17 @@ import org.apache.flink.table.data.RowData;
 import org.apache.flink.table.factories.DynamicTableSinkFactory;
 import org.apache.flink.table.factories.FactoryUtil;
 import org.apache.flink.table.types.logical.RowType;
+import org.apache.flink.types.RowKind;
 
+import java.util.HashMap;
+import java.util.Map;
 import java.util.Set;
 
-/** The connector {@code nexmark-digest}: takes every row kind and leaves a {@link Digest} under the id of the table's options. */
+/**
+ * The connector {@code nexmark-digest}: takes every row kind and leaves a {@link Digest} under the id of the table's options.
+ *
+ * <p>With a primary key, rows replace the earlier ones of their key, and the job must have parallelism 1.
+ */
 public final class DigestTableFactory implements DynamicTableSinkFactory {
     static final String IDENTIFIER = "nexmark-digest";
 
@@ -42,10 +49,12 @@ public final class DigestTableFactory implements DynamicTableSinkFactory {
         FactoryUtil.TableFactoryHelper helper = FactoryUtil.createTableFactoryHelper(this, context);
         helper.validate();
         return new DigestTable(
-                (RowType) context.getPhysicalRowDataType().getLogicalType(), helper.getOptions().get(ID));
+                (RowType) context.getPhysicalRowDataType().getLogicalType(),
+                context.getPrimaryKeyIndexes(),
+                helper.getOptions().get(ID));
     }
 
-    private record DigestTable(RowType type, String id) implements DynamicTableSink {
+    private record DigestTable(RowType type, int[] keyFields, String id) implements DynamicTableSink {
         @Override
         public ChangelogMode getChangelogMode(ChangelogMode requested) {
             return ChangelogMode.all();
@@ -53,7 +62,7 @@ public final class DigestTableFactory implements DynamicTableSinkFactory {
 
         @Override
         public SinkRuntimeProvider getSinkRuntimeProvider(Context context) {
-            return SinkV2Provider.of(new DigestSink(type, id));
+            return SinkV2Provider.of(new DigestSink(type, keyFields, id));
         }
 
         @Override
@@ -67,7 +76,7 @@ public final class DigestTableFactory implements DynamicTableSinkFactory {
         }
     }
 
-    private record DigestSink(RowType type, String id) implements Sink<RowData> {
+    private record DigestSink(RowType type, int[] keyFields, String id) implements Sink<RowData> {
         private static final long serialVersionUID = 1L;
 
         @Override
@@ -78,6 +87,7 @@ public final class DigestTableFactory implements DynamicTableSinkFactory {
 
     private static final class Writer implements SinkWriter<RowData> {
         private final DigestSink sink;
+        private final Map<String, String> rowOfKey = new HashMap<>();
         private Digest digest = Digest.EMPTY;
 
         Writer(DigestSink sink) {
@@ -86,11 +96,28 @@ public final class DigestTableFactory implements DynamicTableSinkFactory {
 
         @Override
         public void write(RowData row, Context context) {
-            long step = switch (row.getRowKind()) {
-                case INSERT, UPDATE_AFTER -> 1;
-                case UPDATE_BEFORE, DELETE -> -1;
-            };
-            digest = digest.plus(step, RowText.ofRow(row, sink.type()));
+            boolean comes = row.getRowKind() == RowKind.INSERT || row.getRowKind() == RowKind.UPDATE_AFTER;
+            String text = RowText.ofRow(row, sink.type());
+            if (sink.keyFields().length == 0) {
+                digest = digest.plus(comes ? 1 : -1, text);
+                return;
+            }
+            String key = key(row);
+            String replaced = comes ? rowOfKey.put(key, text) : rowOfKey.remove(key);
+            if (replaced != null) {
+                digest = digest.plus(-1, replaced);
+            }
+            if (comes) {
+                digest = digest.plus(1, text);
+            }
+        }
+
+        private String key(RowData row) {
+            StringBuilder key = new StringBuilder();
+            for (int field : sink.keyFields()) {
+                key.append(RowText.ofField(row, sink.type(), field)).append(',');
+            }
+            return key.toString();
         }
 
         @Override

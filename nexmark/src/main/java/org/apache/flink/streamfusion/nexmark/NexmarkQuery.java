@@ -27,7 +27,7 @@ record NexmarkQuery(String name, List<String> preparation, String insert) {
     private static final int LEFT_OUT = 6;
 
     private static final Pattern INSERT = Pattern.compile("INSERT INTO \\w+\\s+(.*)", Pattern.DOTALL);
-    private static final Pattern CREATE_VIEW_OR_FUNCTION = Pattern.compile("CREATE (TEMPORARY FUNCTION|VIEW) .*", Pattern.DOTALL);
+    private static final Pattern KEY = Pattern.compile("PRIMARY KEY \\((\\w+)\\)");
     private static final String NOWHERE = "'connector' = 'blackhole'";
 
     /** The names of all queries, in their order. */
@@ -39,7 +39,17 @@ record NexmarkQuery(String name, List<String> preparation, String insert) {
     }
 
     static NexmarkQuery named(String name) {
-        SqlScript script = SqlScript.parse(text(name));
+        return read(name, name);
+    }
+
+    /** The query in the form whose results can be compared, which is another one if they depend on the clock. */
+    static NexmarkQuery toCompare(String name) {
+        String check = name + ".check";
+        return read(name, NexmarkQuery.class.getResource(path(check)) == null ? name : check);
+    }
+
+    private static NexmarkQuery read(String name, String file) {
+        SqlScript script = SqlScript.parse(text(file));
         return new NexmarkQuery(name, script.preparation(), script.query());
     }
 
@@ -60,6 +70,16 @@ record NexmarkQuery(String name, List<String> preparation, String insert) {
             throw new IllegalArgumentException("The last statement of " + name + " must be INSERT INTO a table");
         }
         return matcher.group(1);
+    }
+
+    /** The column by which results replace each other; null if they are all rows of their own. */
+    String key() {
+        return preparation.stream()
+                .map(KEY::matcher)
+                .filter(Matcher::find)
+                .map(matcher -> matcher.group(1))
+                .findFirst()
+                .orElse(null);
     }
 
     /** Whether the results go to a table that throws them away. */
@@ -91,8 +111,7 @@ record NexmarkQuery(String name, List<String> preparation, String insert) {
     }
 
     private static String text(String name) {
-        String path = "/queries/" + name + ".sql";
-        try (InputStream file = NexmarkQuery.class.getResourceAsStream(path)) {
+        try (InputStream file = NexmarkQuery.class.getResourceAsStream(path(name))) {
             if (file == null) {
                 throw new IllegalArgumentException("There is no query " + name);
             }
@@ -100,5 +119,9 @@ record NexmarkQuery(String name, List<String> preparation, String insert) {
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
+    }
+
+    private static String path(String name) {
+        return "/queries/" + name + ".sql";
     }
 }

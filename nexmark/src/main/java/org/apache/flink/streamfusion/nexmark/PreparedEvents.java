@@ -37,13 +37,6 @@ final class PreparedEvents {
         this.segments = segments;
     }
 
-    /** Makes all events of a table, cut for as many readers. */
-    static void prepare(NexmarkSettings settings, int parallelism) {
-        for (int first = 0; first < parallelism; first++) {
-            of(settings, first, parallelism);
-        }
-    }
-
     /** The events of a split, made now unless they were before. */
     static synchronized PreparedEvents of(NexmarkSettings settings, int first, int stride) {
         if (!settings.equals(keptSettings)) {

@@ -16,24 +16,14 @@ import org.apache.flink.streamfusion.tests.connector.UpdatesFactory;
 import org.apache.flink.table.api.StatementSet;
 import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
 
-import java.io.BufferedReader;
 import java.io.IOException;
-import java.io.InputStreamReader;
-import java.io.UncheckedIOException;
-import java.lang.management.ManagementFactory;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.EnumMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.TimeUnit;
-import java.util.stream.Stream;
 
 /**
  * A GROUP BY over millions of keys that takes a checkpoint each second: stock Flink on its heap backend, then native.
@@ -58,10 +48,8 @@ public final class BenchCheckpoint {
     private static final Duration SIDE_LIMIT = Duration.ofSeconds(240);
 
     private static final String ONE_SIDE = "side";
-    private static final String RESULT = "RESULT ";
     private static final double NANOS_PER_MILLI = 1e6;
     private static final double NANOS_PER_SECOND = 1e9;
-    private static final int KIB_PER_MIB = 1024;
 
     private BenchCheckpoint() {}
 
@@ -78,7 +66,8 @@ public final class BenchCheckpoint {
                 keys, CHECKPOINT_INTERVAL.toSeconds(), seconds, heapMib, MANAGED_MEMORY.toHumanReadableString());
         Map<Engine, Side> sides = new EnumMap<>(Engine.class);
         for (Engine engine : List.of(Engine.STOCK, Engine.NATIVE)) {
-            sides.put(engine, fork(engine, keys, seconds, heapMib));
+            List<String> side = List.of(ONE_SIDE, engine.name(), Long.toString(keys), Integer.toString(seconds));
+            sides.put(engine, Side.ofLine(BenchJvm.fork(BenchCheckpoint.class, heapMib, SIDE_LIMIT.plusSeconds(seconds), side)));
         }
         Side stock = sides.get(Engine.STOCK);
         Side accelerated = sides.get(Engine.NATIVE);
@@ -86,22 +75,12 @@ public final class BenchCheckpoint {
         System.exit(accelerated.isNative() ? 0 : 1);
     }
 
-    /** What the JVM of a side runs: prints what it measured, and ends. */
+    /** What the JVM of a side runs. */
     private static void side(String[] arguments) {
-        int exitCode = 0;
-        try {
-            Side side = measure(
-                    Engine.valueOf(arguments[1]),
-                    Long.parseLong(arguments[2]),
-                    Integer.parseInt(arguments[3]),
-                    Path.of(arguments[4]));
-            System.out.println(RESULT + side.toLine());
-        } catch (Exception e) {
-            e.printStackTrace();
-            exitCode = 1;
-        }
-        // The cluster's threads would keep the JVM alive.
-        System.exit(exitCode);
+        Path checkpoints = Path.of(System.getProperty("java.io.tmpdir"), "checkpoints");
+        BenchJvm.report(() -> measure(
+                        Engine.valueOf(arguments[1]), Long.parseLong(arguments[2]), Integer.parseInt(arguments[3]), checkpoints)
+                .toLine());
     }
 
     /**
@@ -183,43 +162,6 @@ public final class BenchCheckpoint {
                 Locale.ROOT, "| %s | %,.0f | %,.0f | %.2f |%n", title, stock, accelerated, accelerated / stock);
     }
 
-    /** Runs one side in a JVM like this one, with a heap of its own. */
-    private static Side fork(Engine engine, long keys, int seconds, int heapMib) throws IOException, InterruptedException {
-        List<String> command = new ArrayList<>();
-        command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-        ManagementFactory.getRuntimeMXBean().getInputArguments().stream()
-                .filter(argument -> !argument.startsWith("-Xm"))
-                .forEach(command::add);
-        command.add("-Xmx" + heapMib + "m");
-        // Flink leaves files in the temporary directory of a JVM that is killed.
-        Path directory = Files.createTempDirectory("bench-checkpoint");
-        command.add("-Djava.io.tmpdir=" + directory);
-        command.addAll(List.of("-cp", System.getProperty("java.class.path"), BenchCheckpoint.class.getName()));
-        command.addAll(List.of(
-                ONE_SIDE,
-                engine.name(),
-                Long.toString(keys),
-                Integer.toString(seconds),
-                directory.resolve("checkpoints").toString()));
-        Process process = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
-        CompletableFuture.delayedExecutor(SIDE_LIMIT.toSeconds() + seconds, TimeUnit.SECONDS)
-                .execute(process::destroyForcibly);
-        try (BufferedReader lines =
-                new BufferedReader(new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8))) {
-            String last = "";
-            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-                last = line;
-            }
-            if (process.waitFor() != 0 || !last.startsWith(RESULT)) {
-                throw new IOException("The JVM of the " + engine + " side failed: " + last);
-            }
-            return Side.ofLine(last.substring(RESULT.length()));
-        } finally {
-            process.destroyForcibly().waitFor();
-            delete(directory);
-        }
-    }
-
     private static Side measure(Engine engine, long keys, int seconds, Path checkpoints) throws Exception {
         LocalCluster.useManagedMemory(MANAGED_MEMORY);
         StatementSet job = job(engine, keys, checkpoints);
@@ -273,7 +215,7 @@ public final class BenchCheckpoint {
                 durations.get(durations.size() - 1),
                 sync,
                 completed.get(completed.size() - 1).getStateSize() >> 20,
-                peakResidentMib());
+                BenchJvm.peakResidentMib());
     }
 
     /** Checkpoints that were completed since, in the order of their ids. */
@@ -299,26 +241,5 @@ public final class BenchCheckpoint {
                 + SelectSink.of(environment.sqlQuery(QUERY)).columns() + ") WITH ('connector'='"
                 + MeteredSinkFactory.IDENTIFIER + "')");
         return environment.createStatementSet().addInsertSql("INSERT INTO results " + QUERY);
-    }
-
-    private static long peakResidentMib() throws IOException {
-        for (String line : Files.readAllLines(Path.of("/proc/self/status"))) {
-            if (line.startsWith("VmHWM:")) {
-                return Long.parseLong(line.replaceAll("[^0-9]", "")) / KIB_PER_MIB;
-            }
-        }
-        throw new IOException("The system does not tell the resident memory");
-    }
-
-    private static void delete(Path directory) throws IOException {
-        try (Stream<Path> files = Files.walk(directory)) {
-            files.sorted(Comparator.reverseOrder()).forEach(file -> {
-                try {
-                    Files.deleteIfExists(file);
-                } catch (IOException e) {
-                    throw new UncheckedIOException(e);
-                }
-            });
-        }
     }
 }

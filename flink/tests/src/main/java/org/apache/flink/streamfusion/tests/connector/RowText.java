@@ -45,7 +45,7 @@ public final class RowText {
     }
 
     /** One field of a row. */
-    static String ofField(RowData row, RowType type, int index) {
+    public static String ofField(RowData row, RowType type, int index) {
         LogicalType fieldType = type.getTypeAt(index);
         return ofValue(RowData.createFieldGetter(fieldType, index).getFieldOrNull(row), fieldType);
     }
