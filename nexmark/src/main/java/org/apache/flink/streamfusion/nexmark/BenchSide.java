@@ -8,8 +8,11 @@ import org.apache.flink.streamfusion.tests.LocalCluster;
 import org.apache.flink.streamfusion.tests.PlanReport;
 import org.apache.flink.table.api.StatementSet;
 
+import com.sun.management.OperatingSystemMXBean;
+
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.lang.management.ManagementFactory;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -37,6 +40,7 @@ public final class BenchSide {
      * What was measured.
      *
      * @param seconds of all counted runs
+     * @param cpuSeconds that all threads of the JVM spent in each of them, which depends less on what else the machine does
      * @param residentMib peak of the JVM over all of them
      * @param nodes between sources and sinks
      * @param nativeNodes how many of them run natively
@@ -44,11 +48,25 @@ public final class BenchSide {
      * @param digest of the results
      */
     record Measured(
-            List<Double> seconds, long residentMib, int nodes, int nativeNodes, List<String> stockNodes, String digest) {
+            List<Double> seconds,
+            List<Double> cpuSeconds,
+            long residentMib,
+            int nodes,
+            int nativeNodes,
+            List<String> stockNodes,
+            String digest) {
 
         /** The median of all counted runs. */
         double medianSeconds() {
-            return seconds.stream().sorted().skip(seconds.size() / 2).findFirst().orElseThrow();
+            return median(seconds);
+        }
+
+        double medianCpuSeconds() {
+            return median(cpuSeconds);
+        }
+
+        private static double median(List<Double> values) {
+            return values.stream().sorted().skip(values.size() / 2).findFirst().orElseThrow();
         }
     }
 
@@ -67,23 +85,27 @@ public final class BenchSide {
                 .filter(node -> !node.isEndOfPlan())
                 .toList();
         List<Double> seconds = new ArrayList<>();
+        List<Double> cpuSeconds = new ArrayList<>();
         for (int run = -1; run < setup.runs(); run++) {
-            double time = seconds(query, engine, setup);
+            Time time = time(query, engine, setup);
             if (run >= 0) {
-                seconds.add(time);
+                seconds.add(time.seconds());
+                cpuSeconds.add(time.cpuSeconds());
             }
         }
         long residentMib = BenchJvm.peakResidentMib();
         List<String> stock = nodes.stream().filter(node -> !node.isNative()).map(PlanReport.Node::kind).toList();
         String digest = digest(NexmarkQuery.toCompare(name), engine, setup).toString();
-        return new Measured(seconds, residentMib, nodes.size(), nodes.size() - stock.size(), stock, digest);
+        return new Measured(seconds, cpuSeconds, residentMib, nodes.size(), nodes.size() - stock.size(), stock, digest);
     }
 
     private static StatementSet job(NexmarkQuery query, Engine engine, BenchSetup setup) {
         return query.create(setup.environment(engine));
     }
 
-    private static double seconds(NexmarkQuery query, Engine engine, BenchSetup setup) throws Exception {
+    private record Time(double seconds, double cpuSeconds) {}
+
+    private static Time time(NexmarkQuery query, Engine engine, BenchSetup setup) throws Exception {
         Path folder = Files.createTempDirectory("results");
         try {
             StatementSet job = query.endsNowhere()
@@ -91,11 +113,16 @@ public final class BenchSide {
                     : query.create(setup.environment(engine), Map.of("path", folder.toUri().toString()));
             System.gc();
             long start = System.nanoTime();
+            long cpuStart = cpuNanos();
             job.execute().await();
-            return (System.nanoTime() - start) / NANOS_PER_SECOND;
+            return new Time((System.nanoTime() - start) / NANOS_PER_SECOND, (cpuNanos() - cpuStart) / NANOS_PER_SECOND);
         } finally {
             BenchJvm.delete(folder);
         }
+    }
+
+    private static long cpuNanos() {
+        return ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class).getProcessCpuTime();
     }
 
     private static Digest digest(NexmarkQuery query, Engine engine, BenchSetup setup) throws Exception {

@@ -101,13 +101,14 @@ public final class RowText {
 
     private static String quoted(String text) {
         StringBuilder out = new StringBuilder("'");
-        text.chars().forEach(unit -> {
+        for (int i = 0; i < text.length(); i++) {
+            char unit = text.charAt(i);
             if (unit >= ' ' && unit < 127) {
-                out.append((char) unit);
+                out.append(unit);
             } else {
-                out.append(String.format("\\u%04x", unit));
+                out.append(String.format("\\u%04x", (int) unit));
             }
-        });
+        }
         return out.append('\'').toString();
     }
 }
