@@ -29,7 +29,7 @@ SQL ?= demo/flights.sql
 .PHONY: help tools library jars data distribution rocksdb demo test check rust-test java-test bench bench-job bench-window bench-rocksdb bench-checkpoint nexmark package cli clean
 
 help:
-	@sed -n '3,12s/^# *//p' Makefile
+	@sed -n '3,11s/^# *//p' Makefile
 
 tools:
 	@for tool in cargo java mvn python3; do command -v $$tool >/dev/null || { \
