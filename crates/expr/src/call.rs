@@ -206,6 +206,11 @@ impl HostExpr {
     pub(crate) fn new(pointer: &str, function: Arc<dyn HostFunction>, output: DataType) -> Self {
         Self { pointer: pointer.into(), function, output }
     }
+
+    /// See [`HostFunction::changes_ascii_case_plainly`].
+    pub(crate) fn changes_ascii_case_plainly(&self) -> bool {
+        self.function.changes_ascii_case_plainly()
+    }
 }
 
 impl PartialEq for HostExpr {

@@ -12,6 +12,7 @@ use streamfusion_plan::rex::{Function, Rex};
 use streamfusion_plan::types::LogicalType;
 use streamfusion_row::types::arrow_type;
 
+use crate::ascii::AsciiExpr;
 use crate::call::{FieldOfRow, HostExpr, ScalarCall};
 use crate::conditional::{Case, Form, Junction, JunctionKind, Operand};
 use crate::default::OrDefault;
@@ -62,8 +63,14 @@ impl Compiler<'_> {
         let inputs = native::inputs(rex);
         if let Some(function) = (self.hosts)(pointer) {
             let output = self.output(rex, pointer)?;
-            let expr = Arc::new(HostExpr::new(pointer, function, output));
-            return Ok(Operand { expr, eager: false, inputs });
+            let host = HostExpr::new(pointer, function, output);
+            if let Some(kernel) = native::on_ascii(rex, pointer) {
+                let operands = self.operands(rex, pointer)?;
+                let eager = operands.iter().all(|operand| operand.eager);
+                let operands = operands.into_iter().map(|operand| operand.expr).collect();
+                return Ok(Operand { expr: Arc::new(AsciiExpr::new(kernel, operands, host)), eager, inputs });
+            }
+            return Ok(Operand { expr: Arc::new(host), eager: false, inputs });
         }
         let (expr, eager): (Arc<dyn PhysicalExpr>, bool) = match rex {
             Rex::InputRef { index, .. } => (Arc::new(Column::new(&format!("${index}"), *index)), true),

@@ -32,6 +32,11 @@ pub trait HostFunction: Send + Sync + Debug {
     /// all columns of the node's input. Called only with rows for which the value is needed.
     fn call(&self, input: &RecordBatch) -> Result<ArrayRef, ExprError>;
 
+    /// Whether the locale of the JVM maps the letters A to Z and a to z to each other, as most do.
+    fn changes_ascii_case_plainly(&self) -> bool {
+        false
+    }
+
     /// Looks up the rows of `input` from row `from` on, in their order, as many as it likes but at least one. `input` is as for
     /// [`HostFunction::call`]. Errors if it is no lookup.
     fn lookup(&self, input: &RecordBatch, from: usize) -> Result<Found, ExprError> {

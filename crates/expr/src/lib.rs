@@ -7,6 +7,7 @@
 //! column. What Flink evaluates only for some rows (CASE, IF, AND, OR) is in [`conditional`].
 #![forbid(unsafe_code)]
 
+mod ascii;
 mod call;
 pub mod cast;
 pub mod clock;

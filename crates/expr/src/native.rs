@@ -11,6 +11,7 @@ use streamfusion_plan::rex::{Function, Rex};
 use streamfusion_plan::types::TypeKind;
 use streamfusion_row::types::arrow_type;
 
+use crate::ascii::{self, AsciiKernel};
 use crate::clock::{self, Clock};
 use crate::functions::search;
 use crate::host::HostCall;
@@ -83,6 +84,18 @@ fn walk(rex: &Rex, pointer: &str, calls: &mut Vec<HostCall>) -> Result<(), Reaso
     Ok(())
 }
 
+/// The kernel of a call of the JVM that is native as long as its operands are ASCII: all of them must be native, and nothing else
+/// may be wrong with the call.
+pub(crate) fn on_ascii(rex: &Rex, pointer: &str) -> Option<AsciiKernel> {
+    let kernel = ascii::kernel(rex)?;
+    // under NOT NULL a NULL is written as a default, and by the JVM
+    let may_be_null = rex.ty().is_some_and(|ty| ty.nullable);
+    let native = |(child, pointer): &(&Rex, String)| host_calls(child, pointer).is_ok_and(|calls| calls.is_empty());
+    let own = whole::reason(rex, pointer).is_ok_and(|reason| reason.is_none());
+    (may_be_null && own && supports_literals(rex, pointer).is_ok() && children(rex, pointer).iter().all(native))
+        .then_some(kernel)
+}
+
 /// Whether the literals among the operands have a native form.
 fn supports_literals(rex: &Rex, pointer: &str) -> Result<(), Reason> {
     children(rex, pointer).into_iter().try_for_each(|(child, _)| match child {
@@ -119,6 +132,10 @@ fn host_call(rex: &Rex, pointer: &str, reason: Reason) -> Result<HostCall, Reaso
     }
     arrow_type(output)?;
     check_inputs(rex)?;
+    let reason = match on_ascii(rex, pointer) {
+        Some(_) => Reason::new(format!("{reason}, for text that is not ASCII")),
+        None => reason,
+    };
     Ok(HostCall { pointer: pointer.to_owned(), inputs: inputs(rex), output: output.clone(), reason })
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct JvmFunction {
     pub inputs: Vec<usize>,
     /// The object to call.
     pub calls: HostCalls,
+    /// What [`HostFunction::changes_ascii_case_plainly`] says.
+    pub plain_case: bool,
 }
 
 impl fmt::Debug for JvmFunction {
@@ -105,6 +107,10 @@ impl HostFunction for JvmFunction {
                 input.num_rows()
             ))),
         }
+    }
+
+    fn changes_ascii_case_plainly(&self) -> bool {
+        self.plain_case
     }
 
     fn lookup(&self, input: &RecordBatch, from: usize) -> Result<Found, ExprError> {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use jni::EnvUnowned;
 use jni::objects::{JByteArray, JClass, JObject, JString};
 use jni::sys::{jint, jlong};
+use jni::{EnvUnowned, jni_sig, jni_str};
 use streamfusion_engine::{Edge, Output, Stage, StateParameters, WatermarkStatus};
 use streamfusion_expr::host::HostFunction;
 
@@ -25,6 +25,8 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageOp
 ) -> jlong {
     guard(env, |env| {
         let spec = spec.try_to_string(env)?;
+        let plain_case = !hosts.is_null()
+            && env.call_method(&hosts, jni_str!("changesAsciiCasePlainly"), jni_sig!("()Z"), &[])?.z()?;
         let calls = Arc::new(env.new_global_ref(&hosts)?);
         let edge = Edge {
             channels: positive("channels", channels)?,
@@ -39,6 +41,7 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageOp
                 number: i32::try_from(number).unwrap_or(i32::MAX),
                 inputs: inputs.to_vec(),
                 calls: Arc::clone(&calls),
+                plain_case,
             }) as Arc<dyn HostFunction>
         })?;
         Ok(OpenStage::open(stage))

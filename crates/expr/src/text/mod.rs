@@ -2,7 +2,7 @@
 //!
 //! Flink counts code points where it works on its own UTF-8 strings ([`scalar`]) and UTF-16 units where it works on Java's
 //! ([`java`]). UPPER and LOWER depend on the locale of the JVM, functions with regular expressions on Java's engine:
-//! those stay there.
+//! those stay there, but for what [`crate::ascii`] says.
 
 pub mod builder;
 mod java;

@@ -25,6 +25,9 @@ import java.util.List;
  */
 final class HostCalls {
 
+    private static final String LOWER = "abcdefghijklmnopqrstuvwxyz";
+    private static final String UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
     private final Callee[] callees;
     private final Deque<Callee> opened = new ArrayDeque<>();
     private final Counter calls;
@@ -74,6 +77,11 @@ final class HostCalls {
         void open(RuntimeContext context) throws Exception;
 
         void close() throws Exception;
+    }
+
+    /** Whether the locale maps the letters of ASCII to each other, as {@code String} does by default. */
+    boolean changesAsciiCasePlainly() {
+        return UPPER.toLowerCase().equals(LOWER) && LOWER.toUpperCase().equals(UPPER);
     }
 
     /** Closes the functions, the last opened first. */
