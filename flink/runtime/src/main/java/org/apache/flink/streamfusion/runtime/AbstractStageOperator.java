@@ -503,6 +503,9 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
                 emitAndRelease(next);
             }
         }
+        if (clock != null) {
+            clock.arm(); // rows and marks set timers, too
+        }
         if (dropped != null) {
             dropped.update();
         }

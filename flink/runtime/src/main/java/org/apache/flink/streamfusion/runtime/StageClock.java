@@ -55,12 +55,17 @@ final class StageClock implements AutoCloseable {
     boolean tell() {
         final boolean answered =
                 Native.stageTime(stage, service.getCurrentProcessingTime(), activity.relativeTimeMillis());
+        arm();
+        return answered;
+    }
+
+    /** Sets a timer of Flink's if the stage now has one that is due before. */
+    void arm() {
         final long due = Native.stageTimer(stage);
         if (due != Native.NO_TIMER && due < firesAt) { // the largest number stands for no timer yet
             firesAt = due;
             service.registerTimer(due, onTimer);
         }
-        return answered;
     }
 
     /** Takes note that a timer has fired. */
