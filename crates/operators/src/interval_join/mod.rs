@@ -56,10 +56,6 @@ pub fn supports(spec: &node::IntervalJoin, left: &LogicalType, right: &LogicalTy
     if matches!(join.join_type, JoinType::Semi | JoinType::Anti) {
         return Err(Reason::new("Flink has no interval join of type SEMI or ANTI"));
     }
-    // by the clock, Flink pads a right row at another moment than this operator does
-    if spec.bounds.time == TimeDomain::Proctime && matches!(join.join_type, JoinType::Right | JoinType::Full) {
-        return Err(Reason::new("an interval join of type RIGHT or FULL in processing time is not supported natively"));
-    }
     timed_input::supports(side(spec, Input::Left).columns, left)?;
     timed_input::supports(side(spec, Input::Right).columns, right)?;
     keys_agree([&join.left_keys, &join.right_keys], &join.filter_nulls, left, right)?;

@@ -26,12 +26,7 @@ fn cases(time: TimeDomain) -> impl Strategy<Value = Case> {
     let flags = (any::<bool>(), any::<bool>());
     let bounds = (-12_i64..8, prop_oneof![1 => Just(-3_i64), 9 => 0_i64..20]);
     let interval = prop_oneof![2 => Just(0_i64), 1 => 0_i64..10];
-    // the others are refused in processing time
-    let types = match time {
-        TimeDomain::Rowtime => TYPES.to_vec(),
-        TimeDomain::Proctime => vec![JoinType::Inner, JoinType::Left],
-    };
-    (prop::sample::select(types), keys, flags, bounds, interval, limits()).prop_map(
+    (prop::sample::select(TYPES.to_vec()), keys, flags, bounds, interval, limits()).prop_map(
         move |(join_type, keys, (filter_nulls, condition), (lower, size), min_clean_up_interval, limits)| Case {
             join_type,
             time,

@@ -79,10 +79,12 @@ class IntervalJoinParityTest extends NativeTestBase {
     }
 
     @ParameterizedTest
-    @EnumSource(value = FlinkJoinType.class, names = {"INNER", "LEFT"})
+    @EnumSource(value = FlinkJoinType.class, names = {"INNER", "LEFT", "RIGHT", "FULL"})
     void processingTime(FlinkJoinType type) throws Exception {
         check(new Case(type, true, false, -10, 5, 0, false), 50);
         check(new Case(type, false, true, -3, 8, 6, false), 51);
+        check(new Case(type, true, true, 2, 9, 4, false), 52);
+        check(new Case(type, true, false, -9, -4, 0, false), 53);
     }
 
     private static void check(Case join, long seed) throws Exception {
