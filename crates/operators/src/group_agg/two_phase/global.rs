@@ -12,11 +12,8 @@ use streamfusion_plan::Reason;
 use streamfusion_plan::node::GlobalGroupAggregate;
 use streamfusion_plan::types::LogicalType;
 use streamfusion_row::Batch;
-use streamfusion_state::canonical::Sections;
 use streamfusion_state::codec::{Mapped, Required};
-use streamfusion_state::{
-    ColumnId, KeyedState, KeyedTable, RestoreError, StateContext, StateError, StateSnapshot, StateTtl, Store,
-};
+use streamfusion_state::{ColumnId, KeyedState, KeyedTable, StateContext, StateTtl};
 
 use super::frame::Frame;
 use super::layout::{Phase, Plan};
@@ -297,36 +294,6 @@ impl CallState {
     }
 }
 
-impl KeyedState for GlobalGroupAgg {
-    fn table(&self) -> &'static str {
-        TABLE
-    }
-
-    fn snapshot(&mut self) -> Box<dyn StateSnapshot> {
-        self.merging.table.snapshot()
-    }
-
-    fn restore(&mut self, sections: &Sections) -> Result<(), RestoreError> {
-        self.merging.table.restore(sections)
-    }
-
-    fn bytes(&self) -> usize {
-        self.merging.table.bytes()
-    }
-
-    fn attach(&mut self, store: &Store) -> Result<bool, StateError> {
-        KeyedState::attach(&mut self.merging.table, store)
-    }
-
-    fn write_back(&mut self) -> Result<(), StateError> {
-        self.merging.table.write_back()
-    }
-
-    fn evict(&mut self) -> Result<(), StateError> {
-        self.merging.table.evict()
-    }
-}
-
 impl Operator for GlobalGroupAgg {
     fn push(&mut self, batch: Batch) -> Result<(), OperatorError> {
         if batch.num_rows() == 0 {
@@ -361,7 +328,7 @@ impl Operator for GlobalGroupAgg {
     }
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
-        Some(self)
+        Some(&mut self.merging.table)
     }
 
     fn residence(&self) -> Residence {

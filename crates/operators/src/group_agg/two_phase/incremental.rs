@@ -11,8 +11,7 @@ use streamfusion_plan::Reason;
 use streamfusion_plan::node::IncrementalGroupAggregate;
 use streamfusion_plan::types::LogicalType;
 use streamfusion_row::Batch;
-use streamfusion_state::canonical::Sections;
-use streamfusion_state::{KeyedState, KeyedTable, RestoreError, StateContext, StateError, StateSnapshot, Store};
+use streamfusion_state::{KeyedState, KeyedTable, StateContext};
 
 use super::frame::Frame;
 use super::layout::{Phase, Plan, check_columns};
@@ -223,36 +222,6 @@ fn accumulator(batch: &Batch, place: usize, ty: &DataType) -> Result<ArrayRef, O
     Ok(array.clone())
 }
 
-impl KeyedState for IncrementalGroupAgg {
-    fn table(&self) -> &'static str {
-        TABLE
-    }
-
-    fn snapshot(&mut self) -> Box<dyn StateSnapshot> {
-        self.merging.table.snapshot()
-    }
-
-    fn restore(&mut self, sections: &Sections) -> Result<(), RestoreError> {
-        self.merging.table.restore(sections)
-    }
-
-    fn bytes(&self) -> usize {
-        self.merging.table.bytes()
-    }
-
-    fn attach(&mut self, store: &Store) -> Result<bool, StateError> {
-        KeyedState::attach(&mut self.merging.table, store)
-    }
-
-    fn write_back(&mut self) -> Result<(), StateError> {
-        self.merging.table.write_back()
-    }
-
-    fn evict(&mut self) -> Result<(), StateError> {
-        self.merging.table.evict()
-    }
-}
-
 impl Operator for IncrementalGroupAgg {
     fn push(&mut self, batch: Batch) -> Result<(), OperatorError> {
         if batch.num_rows() == 0 {
@@ -282,7 +251,7 @@ impl Operator for IncrementalGroupAgg {
     }
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
-        Some(self)
+        Some(&mut self.merging.table)
     }
 
     fn residence(&self) -> Residence {

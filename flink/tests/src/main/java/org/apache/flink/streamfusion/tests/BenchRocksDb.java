@@ -3,16 +3,12 @@ package org.apache.flink.streamfusion.tests;
 import org.apache.flink.streamfusion.tests.JobBench.Query;
 import org.apache.flink.streamfusion.tests.connector.BidsFactory;
 
-import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.stream.Stream;
 
 /**
  * Jobs with their state in RocksDB, stock Flink and native in turn in one JVM: rows per second and their ratio.
@@ -83,21 +79,9 @@ public final class BenchRocksDb {
         try {
             accelerated = JobBench.compare(queries(checkpoints), rows, runs);
         } finally {
-            delete(checkpoints);
+            BenchJvm.delete(checkpoints);
         }
         // The cluster's threads would keep the JVM alive.
         System.exit(accelerated ? 0 : 1);
-    }
-
-    private static void delete(Path directory) throws IOException {
-        try (Stream<Path> files = Files.walk(directory)) {
-            files.sorted(Comparator.reverseOrder()).forEach(file -> {
-                try {
-                    Files.deleteIfExists(file);
-                } catch (IOException e) {
-                    throw new UncheckedIOException(e);
-                }
-            });
-        }
     }
 }
