@@ -130,7 +130,7 @@ class HostCallsTest extends NativeTestBase {
         final StageConfig config = config(3);
         final int from = config.spec.indexOf("\"operands\":[") + "\"operands\":[".length();
         final String spec = config.spec.substring(0, from) + config.spec.substring(config.spec.indexOf("],\"type\":\"VARCHAR", from));
-        final HostFunction host = config.hosts[0];
+        final HostFunction host = (HostFunction) config.hosts[0];
         return StageConfig.builder("Stage", spec)
                 .rowInput(INPUT, readsAll(INPUT))
                 .rowOutput(OUTPUT)

@@ -107,6 +107,8 @@ public final class LookupNamesFactory implements DynamicTableSourceFactory {
 
     /** Answers at once. */
     public static final class Now extends LookupFunction {
+        private static final long serialVersionUID = 1L;
+
         private final int[] keys;
 
         Now(int[] keys) {
@@ -121,6 +123,8 @@ public final class LookupNamesFactory implements DynamicTableSourceFactory {
 
     /** Answers from another thread, small keys after large ones; a negative one never. */
     public static final class Later extends AsyncLookupFunction {
+        private static final long serialVersionUID = 1L;
+
         private final int[] keys;
         private transient ScheduledExecutorService executor;
 
