@@ -9,7 +9,8 @@
 //!    [`KeyedTable::remove`]).
 //!
 //! Between load and commit the values of the loaded slots are in memory; that is all an operator may assume about others.
-//! In this store all are, so that load is a lookup and commit next to nothing.
+//! A table in memory has all of them, so that load is a lookup and commit next to nothing. One that is kept in a database (see `store`) reads what it
+//! lacks in load, and writes what was committed later: an operator that changes a slot which it did not load says so ([`KeyedTable::mark`]).
 //!
 //! In a table with namespaces ([`KeyedTable::namespaced`]) a slot belongs to a key in a namespace, such as the end of a window, and one key
 //! may have many. The key group follows from the key alone.
