@@ -13,7 +13,7 @@ thread_local! {
 
 /// Keeps the state of an operator, which has not begun, in a database that must live longer.
 pub(crate) fn attach(operator: &mut dyn Operator) -> TestDatabase {
-    let database = DATABASE.with(TestDatabase::another);
+    let database = database();
     attach_to(operator, &database);
     database
 }
@@ -27,6 +27,11 @@ pub(crate) fn attach_to(operator: &mut dyn Operator, database: &TestDatabase) {
     };
     let store = Store { database: database.open().clone(), operator_id: "uid".to_owned(), resident };
     assert!(operator.state().unwrap().attach(&store).unwrap(), "the state stays in memory");
+}
+
+/// An empty database. The subtasks of a job may share one, in which each has key groups of its own.
+pub(crate) fn database() -> TestDatabase {
+    DATABASE.with(TestDatabase::another)
 }
 
 /// Lets everything leave memory that may. To be called when everything has been pulled.

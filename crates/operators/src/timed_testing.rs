@@ -11,12 +11,14 @@ use streamfusion_plan::rex::{Function, Rex};
 use streamfusion_plan::types::{Field, LogicalType, TimeAttribute, TypeKind};
 use streamfusion_row::Batch;
 use streamfusion_row::binary::{KeyEncoder, KeyRows};
+use streamfusion_state::rocksdb::testing::TestDatabase;
 use streamfusion_state::{KeyGroups, StateClock, StateContext};
 
 use crate::Operator;
 use crate::bundle::FlushReason;
 use crate::join::Input;
 use crate::row_per_key::testing::{KINDS, sections};
+use crate::stored_testing;
 
 const MAX_PARALLELISM: u32 = 128;
 
@@ -197,6 +199,8 @@ pub(crate) struct Job<'a> {
     keys: Vec<usize>,
     max_rows: usize,
     subtasks: Vec<Box<dyn Operator>>,
+    /// That of the subtasks, if their state lies in one. It goes behind them.
+    database: Option<TestDatabase>,
 }
 
 impl<'a> Job<'a> {
@@ -209,7 +213,16 @@ impl<'a> Job<'a> {
             let key_groups = KeyGroups { max_parallelism: MAX_PARALLELISM, first, last };
             open(&StateContext { key_groups, clock: StateClock::fixed(0) })
         };
-        Self { open, keys: keys.to_vec(), max_rows, subtasks: (0..parallelism).map(subtask).collect() }
+        let subtasks = (0..parallelism).map(subtask).collect();
+        Self { open, keys: keys.to_vec(), max_rows, subtasks, database: None }
+    }
+
+    /// The job, which has not begun, with its state in a database.
+    pub(crate) fn stored(mut self) -> Self {
+        let database = stored_testing::database();
+        self.subtasks.iter_mut().for_each(|subtask| stored_testing::attach_to(subtask.as_mut(), &database));
+        self.database = Some(database);
+        self
     }
 
     /// The events, rows in batches of these sizes, what is left one by one; a batch ends where the side changes, and at
@@ -275,11 +288,21 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// The job at another parallelism, restored from a savepoint.
+    /// The job at another parallelism, restored from a savepoint, or from what its database has.
     pub(crate) fn restored(&mut self, parallelism: u32) -> Self {
         let mut job = Self::open(self.open, &self.keys, self.max_rows, parallelism);
         for subtask in &mut self.subtasks {
             subtask.flush(FlushReason::Checkpoint).unwrap();
+        }
+        if let Some(database) = self.database.take() {
+            for mut subtask in self.subtasks.drain(..) {
+                subtask.state().unwrap().write_back().unwrap();
+            }
+            job.subtasks.iter_mut().for_each(|subtask| stored_testing::attach_to(subtask.as_mut(), &database));
+            job.database = Some(database);
+            return job;
+        }
+        for subtask in &mut self.subtasks {
             let snapshot = subtask.state().unwrap().snapshot();
             for group in snapshot.key_groups() {
                 let sections = sections(snapshot.as_ref(), group);

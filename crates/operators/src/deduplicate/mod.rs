@@ -165,8 +165,9 @@ impl Operator for Deduplicate {
 
     fn residence(&self) -> Residence {
         match self.mode {
-            Mode::Stateless(_) | Mode::FirstByTime(_) => Residence::Memory,
-            Mode::KeepFirst(_) | Mode::KeepLast(_) | Mode::ByRowTime(_) => Residence::Cached,
+            Mode::Stateless(_) => Residence::Memory,
+            // of the first rows by row time those that wait stay in memory
+            Mode::KeepFirst(_) | Mode::KeepLast(_) | Mode::ByRowTime(_) | Mode::FirstByTime(_) => Residence::Cached,
         }
     }
 

@@ -17,14 +17,16 @@ use streamfusion_plan::node::WindowProperty;
 use streamfusion_plan::types::TimeDomain;
 use streamfusion_row::Batch;
 use streamfusion_state::canonical::Sections;
-use streamfusion_state::{KeyedState, KeyedTable, RestoreError, StateContext, StateSnapshot, TablePair, Touched};
+use streamfusion_state::{
+    KeyedState, KeyedTable, RestoreError, StateContext, StateError, StateSnapshot, Store, TablePair, Touched,
+};
 
 use crate::group_agg::{Parts, SlotAggregates, take_rows};
 use crate::keys::Keys;
 use crate::unslicing::{Assigned, Clock, Spec, Windows, keep, property};
 use crate::window::assigner::window_start;
 use crate::window::{TimeWindow, WindowZone};
-use crate::{OUTPUT_BATCH_ROWS, Operator, OperatorError};
+use crate::{OUTPUT_BATCH_ROWS, Operator, OperatorError, Residence};
 
 /// Name of both tables together, and of those of windows and panes.
 const TABLE: &str = "windows";
@@ -344,6 +346,15 @@ impl KeyedState for PanedAgg {
     fn bytes(&self) -> usize {
         self.state.bytes() + self.waiting.bytes() + self.settled.capacity()
     }
+
+    fn attach(&mut self, store: &Store) -> Result<bool, StateError> {
+        self.waiting.restored = true;
+        KeyedState::attach(&mut self.state, store)
+    }
+
+    fn write_back(&mut self) -> Result<(), StateError> {
+        self.state.write_back()
+    }
 }
 
 impl Operator for PanedAgg {
@@ -408,5 +419,9 @@ impl Operator for PanedAgg {
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
         Some(self)
+    }
+
+    fn residence(&self) -> Residence {
+        Residence::Resident
     }
 }

@@ -40,7 +40,7 @@ use crate::join::limits::Limits;
 use crate::join::output::{Output, Shape, Source};
 use crate::join::{Input, keys_agree};
 use crate::timed_input::{self, Columns};
-use crate::{Operator, OperatorError};
+use crate::{Operator, OperatorError, Residence};
 
 /// Name of the table. Names never change.
 const TABLE: &str = "interval_join";
@@ -289,6 +289,10 @@ impl Operator for IntervalJoin {
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
         Some(&mut self.table)
+    }
+
+    fn residence(&self) -> Residence {
+        Residence::Resident
     }
 
     fn bundle_bytes(&self) -> usize {

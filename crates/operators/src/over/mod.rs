@@ -34,7 +34,8 @@ use streamfusion_row::Batch;
 use streamfusion_state::canonical::Sections;
 use streamfusion_state::codec::Nullable;
 use streamfusion_state::{
-    ColumnId, KeyedState, KeyedTable, RestoreError, StateClock, StateContext, StateSnapshot, StateTtl, Touched,
+    ColumnId, KeyedState, KeyedTable, RestoreError, StateClock, StateContext, StateError, StateSnapshot, StateTtl,
+    Store, Touched,
 };
 
 use self::chunk::{Chunk, Numbering};
@@ -46,7 +47,7 @@ use crate::bundle::FlushReason;
 use crate::group_agg::is_accumulate;
 use crate::keys::Keys;
 use crate::timed_rows::{TimedRows, row_times};
-use crate::{OUTPUT_BATCH_ROWS, Operator, OperatorError};
+use crate::{OUTPUT_BATCH_ROWS, Operator, OperatorError, Residence};
 
 /// Name of the table, and of its main section.
 const TABLE: &str = "over";
@@ -383,6 +384,19 @@ impl KeyedState for OverAggregate {
     fn bytes(&self) -> usize {
         self.table.bytes()
     }
+
+    fn attach(&mut self, store: &Store) -> Result<bool, StateError> {
+        self.restored = true;
+        KeyedState::attach(&mut self.table, store)
+    }
+
+    fn write_back(&mut self) -> Result<(), StateError> {
+        self.table.write_back()
+    }
+
+    fn evict(&mut self) -> Result<(), StateError> {
+        self.table.evict()
+    }
 }
 
 impl Operator for OverAggregate {
@@ -475,6 +489,11 @@ impl Operator for OverAggregate {
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
         Some(self)
+    }
+
+    fn residence(&self) -> Residence {
+        // keys have to be found by their time, unless rows leave as they come and nobody cleans up
+        if self.waiting.is_none() && self.retention.is_none() { Residence::Cached } else { Residence::Resident }
     }
 
     fn bundle_bytes(&self) -> usize {

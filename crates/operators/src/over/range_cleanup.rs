@@ -56,6 +56,7 @@ impl RangeCleanup {
                 let (timers, slots) = table.entries(self.timers)?;
                 let position = timers.entries.add(slots, slot, cleanup)?;
                 self.queue.push(Reverse((cleanup, slot, position)));
+                table.mark(slot);
             }
         }
         Ok(())
@@ -76,6 +77,7 @@ impl RangeCleanup {
             // that of a key that is gone is gone with it
             if timers.entries.get_of(position, slot) == Some(&time) {
                 timers.remove(position);
+                table.mark(slot);
                 let cleanup = *table.column(self.times)?.get(slot);
                 return Ok(Some(Due { slot, time, is_last: cleanup.is_some_and(|cleanup| cleanup <= time) }));
             }

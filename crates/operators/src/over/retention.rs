@@ -37,12 +37,15 @@ impl Retention {
     pub(super) fn register(&mut self, table: &mut KeyedTable, slots: &[u32], now: i64) -> Result<(), StateError> {
         let times = table.column(self.times)?;
         let (last, next) = (now.wrapping_add(self.min), now.wrapping_add(self.max));
+        let mut moved = Vec::new();
         for slot in slots {
             if times.get(*slot).is_none_or(|time| last > time) {
                 times.set(*slot, Some(next));
                 self.timers.push(Reverse((next, *slot)));
+                moved.push(*slot);
             }
         }
+        moved.into_iter().for_each(|slot| table.mark(slot));
         Ok(())
     }
 

@@ -33,7 +33,7 @@ use crate::join::output::{Output, Shape, Source};
 use crate::join::{Input, keys_agree};
 use crate::time_index::{TimeIndex, TimedRow};
 use crate::timed_input::{self, Columns, TimedInput, Writing};
-use crate::{Operator, OperatorError};
+use crate::{Operator, OperatorError, Residence};
 
 /// Name of the table. Names never change.
 const TABLE: &str = "temporal_join";
@@ -291,6 +291,10 @@ impl Operator for TemporalJoin {
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
         Some(&mut self.table)
+    }
+
+    fn residence(&self) -> Residence {
+        Residence::Resident
     }
 
     fn bundle_bytes(&self) -> usize {

@@ -21,15 +21,15 @@ use streamfusion_row::types::arrow_type;
 use streamfusion_state::canonical::Sections;
 use streamfusion_state::codec::Nullable;
 use streamfusion_state::{
-    BatchKeys, ColumnId, KeyLayout, KeyedState, KeyedTable, RestoreError, RowLayout, StateContext, StateSnapshot,
-    Touched,
+    BatchKeys, ColumnId, KeyLayout, KeyedState, KeyedTable, RestoreError, RowLayout, StateContext, StateError,
+    StateSnapshot, Store, Touched,
 };
 
 use crate::bundle::FlushReason;
 use crate::group_agg::is_accumulate;
 use crate::rank::sort_key::{self, BytesKeys, FixedKeys, SortKeys};
 use crate::timed_rows::{TimedRows, row_times};
-use crate::{OUTPUT_BATCH_ROWS, Operator, OperatorError};
+use crate::{OUTPUT_BATCH_ROWS, Operator, OperatorError, Residence};
 
 /// Name of the table, and of its main section.
 const TABLE: &str = "sort";
@@ -184,6 +184,15 @@ impl<S: SortKeys> KeyedState for TemporalSort<S> {
     fn bytes(&self) -> usize {
         self.table.bytes()
     }
+
+    fn attach(&mut self, store: &Store) -> Result<bool, StateError> {
+        self.restored = true;
+        KeyedState::attach(&mut self.table, store)
+    }
+
+    fn write_back(&mut self) -> Result<(), StateError> {
+        self.table.write_back()
+    }
 }
 
 impl<S: SortKeys> Operator for TemporalSort<S> {
@@ -279,6 +288,10 @@ impl<S: SortKeys> Operator for TemporalSort<S> {
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
         Some(self)
+    }
+
+    fn residence(&self) -> Residence {
+        Residence::Resident
     }
 
     fn bundle_bytes(&self) -> usize {

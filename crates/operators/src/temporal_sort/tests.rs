@@ -7,9 +7,11 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, StringArray, TimestampMillisec
 use arrow::datatypes::Int64Type;
 use proptest::prelude::*;
 use streamfusion_plan::types::{Field, TimeAttribute, TypeKind};
+use streamfusion_state::rocksdb::testing::TestDatabase;
 use streamfusion_state::{KeyGroups, StateClock};
 
 use super::*;
+use crate::stored_testing;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
@@ -67,6 +69,20 @@ fn restored(operator: &mut dyn Operator, columns: usize, attribute: TimeAttribut
     other
 }
 
+/// The sort on what the database of another one has.
+fn reopened(
+    mut operator: Box<dyn Operator>,
+    columns: usize,
+    attribute: TimeAttribute,
+    database: &TestDatabase,
+) -> Box<dyn Operator> {
+    operator.flush(FlushReason::Checkpoint).unwrap();
+    operator.state().unwrap().write_back().unwrap();
+    let mut other = open_sort(columns, attribute);
+    stored_testing::attach_to(other.as_mut(), database);
+    other
+}
+
 fn drain(operator: &mut dyn Operator, out: &mut Vec<i64>) {
     while let Some(batch) = operator.pull().unwrap() {
         assert!(batch.num_rows() <= OUTPUT_BATCH_ROWS);
@@ -107,8 +123,11 @@ proptest! {
         rows in rows(),
         columns in 0_usize..3,
         sizes in prop::collection::vec((1_usize..9, 0_i64..7, any::<bool>()), 1..30),
+        is_stored in prop::bool::weighted(0.3),
     ) {
+        let database = is_stored.then(stored_testing::database);
         let mut operator = open_sort(columns, TimeAttribute::Rowtime);
+        database.iter().for_each(|database| stored_testing::attach_to(operator.as_mut(), database));
         let (mut out, mut expected) = (Vec::new(), Vec::new());
         let (mut rest, mut waiting, mut last, mut watermark) = (rows.as_slice(), Vec::<Row>::new(), None, -8);
         for (size, step, restore) in sizes {
@@ -118,7 +137,10 @@ proptest! {
             drain(operator.as_mut(), &mut out);
             waiting.extend(head.iter().filter(|row| last.is_none_or(|last| row.time > last)).cloned());
             if restore {
-                operator = restored(operator.as_mut(), columns, TimeAttribute::Rowtime);
+                operator = match &database {
+                    Some(database) => reopened(operator, columns, TimeAttribute::Rowtime, database),
+                    None => restored(operator.as_mut(), columns, TimeAttribute::Rowtime),
+                };
             }
             watermark += step;
             prop_assert_eq!(operator.watermark(watermark).unwrap(), Some(watermark));

@@ -156,6 +156,7 @@ impl TimedRows {
         for position in &positions {
             entries.remove(*position);
         }
+        leaving.iter().filter(|row| row.in_state().is_some()).for_each(|row| table.mark(row.slot));
         self.in_batches -= leaving.len() - positions.len();
         self.left += leaving.len();
         Ok(batch)
@@ -191,6 +192,7 @@ impl TimedRows {
                 row.place = Place::State(entries.append(slots, row.slot, &self.packed, number, row.time)?);
             }
         }
+        rows.iter().for_each(|row| table.mark(row.slot));
         self.in_batches = 0;
         self.batches.clear();
         Ok(())

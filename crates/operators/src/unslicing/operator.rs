@@ -9,7 +9,7 @@ use streamfusion_plan::node::WindowProperty;
 use streamfusion_plan::types::TimeDomain;
 use streamfusion_row::Batch;
 use streamfusion_state::canonical::Sections;
-use streamfusion_state::{KeyedState, KeyedTable, RestoreError, StateSnapshot};
+use streamfusion_state::{KeyedState, KeyedTable, RestoreError, StateError, StateSnapshot, Store};
 
 use super::assign::{Assigned, Windows};
 use super::clock::{Clock, LateRule};
@@ -18,7 +18,7 @@ use super::sessions::Ended;
 use crate::group_agg::SlotAggregates;
 use crate::keys::Keys;
 use crate::window::{TimeWindow, WindowZone};
-use crate::{OUTPUT_BATCH_ROWS, Operator, OperatorError};
+use crate::{OUTPUT_BATCH_ROWS, Operator, OperatorError, Residence};
 
 /// Whether a checkpoint keeps how far event time had come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -181,6 +181,15 @@ impl KeyedState for UnslicingAgg {
         let due = self.due.capacity() * size_of::<Due>();
         self.table.bytes() + self.open.bytes(self.table.len()) + due
     }
+
+    fn attach(&mut self, store: &Store) -> Result<bool, StateError> {
+        self.restored = true;
+        KeyedState::attach(&mut self.table, store)
+    }
+
+    fn write_back(&mut self) -> Result<(), StateError> {
+        self.table.write_back()
+    }
 }
 
 impl Operator for UnslicingAgg {
@@ -267,5 +276,9 @@ impl Operator for UnslicingAgg {
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
         Some(self)
+    }
+
+    fn residence(&self) -> Residence {
+        Residence::Resident
     }
 }

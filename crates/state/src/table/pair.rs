@@ -14,6 +14,8 @@ use crate::{StateError, Store};
 #[derive(Debug)]
 pub struct TablePair {
     name: &'static str,
+    /// Whether the keys of `left` stay in memory in any case.
+    left_is_resident: bool,
     /// That of the first input.
     pub left: KeyedTable,
     /// That of the second input.
@@ -23,7 +25,13 @@ pub struct TablePair {
 impl TablePair {
     /// Two tables of the same key groups. `name` is what the two are called together; it never changes.
     pub fn new(name: &'static str, left: KeyedTable, right: KeyedTable) -> Self {
-        Self { name, left, right }
+        Self { name, left_is_resident: false, left, right }
+    }
+
+    /// Keeps all keys of the first table in memory, also where those of the second may leave it: an operator finds them by itself.
+    #[must_use]
+    pub fn with_resident_left(self) -> Self {
+        Self { left_is_resident: true, ..self }
     }
 }
 
@@ -55,7 +63,8 @@ impl KeyedState for TablePair {
     }
 
     fn attach(&mut self, store: &Store) -> Result<bool, StateError> {
-        self.left.attach(store, 0)?;
+        let resident = store.resident || self.left_is_resident;
+        self.left.attach(&Store { resident, ..store.clone() }, 0)?;
         self.right.attach(store, 1).map(|()| true)
     }
 

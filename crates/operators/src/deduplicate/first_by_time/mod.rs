@@ -92,7 +92,7 @@ impl FirstByTime {
             keys,
             column,
             types,
-            tables: TablePair::new(TABLE, waiting, emitted),
+            tables: TablePair::new(TABLE, waiting, emitted).with_resident_left(),
             rows,
             emitted: flag,
             watermark: i64::MIN,

@@ -75,6 +75,7 @@ proptest! {
         case in cases(TimeDomain::Rowtime),
         events in inserts(false),
         restores in prop::collection::vec((1_u32..5, any::<prop::sample::Index>()), 1..4),
+        is_stored in prop::bool::weighted(0.3),
     ) {
         prop_assume!(case.upper >= case.lower);
         let mut places: Vec<usize> = restores.iter().map(|(_, at)| at.index(events.len() + 1)).collect();
@@ -82,6 +83,9 @@ proptest! {
         let open = |context: &StateContext| case.open(context);
         let (mut out, mut done, mut model) = (Trace::default(), 0, Model::new(&case));
         let mut job = Job::open(&open, &case.keys, case.limits.output_rows, 1);
+        if is_stored {
+            job = job.stored();
+        }
         for ((parallelism, _), place) in restores.iter().zip(&places) {
             job.push(&events[done..*place], &[], &mut out);
             events[done..*place].iter().for_each(|event| model.push(event));

@@ -4,8 +4,10 @@ use streamfusion_row::KeyGroup;
 use streamfusion_row::binary::{KeyEncoder, KeyRows};
 use streamfusion_state::KeyGroups;
 use streamfusion_state::canonical::{Container, FormatVersion, Sections};
+use streamfusion_state::rocksdb::testing::TestDatabase;
 
 use super::*;
+use crate::stored_testing;
 
 const MAX_PARALLELISM: u32 = 16;
 
@@ -17,6 +19,8 @@ pub(super) struct Job {
     now: i64,
     /// Late rows of the jobs before it.
     late_before: u64,
+    /// That of the subtasks, if their state lies in one. It goes behind them.
+    database: Option<TestDatabase>,
 }
 
 pub(super) type Output = Vec<(Option<i64>, String)>;
@@ -33,7 +37,15 @@ impl Job {
             OverAggregate::try_new(spec, &input_type(attribute), &context).unwrap()
         };
         let subtasks = (0..parallelism).map(open).collect();
-        Self { spec: spec.clone(), attribute, clock, subtasks, now: 0, late_before: 0 }
+        Self { spec: spec.clone(), attribute, clock, subtasks, now: 0, late_before: 0, database: None }
+    }
+
+    /// The job, which has not begun, with its state in a database.
+    pub(super) fn stored(mut self) -> Self {
+        let database = stored_testing::database();
+        self.subtasks.iter_mut().for_each(|subtask| stored_testing::attach_to(subtask, &database));
+        self.database = Some(database);
+        self
     }
 
     /// Rows go in batches of these sizes, what is left one by one.
@@ -93,6 +105,7 @@ impl Job {
             if !part.is_empty() {
                 subtask.push(batch(&part)).unwrap();
                 drain(subtask, out);
+                stored_testing::evict(subtask);
             }
         }
     }
@@ -118,6 +131,7 @@ impl Job {
         for subtask in &mut self.subtasks {
             subtask.flush(FlushReason::Checkpoint).unwrap();
             assert!(subtask.pull().unwrap().is_none());
+            subtask.write_back().unwrap();
             let snapshot = subtask.snapshot();
             for group in snapshot.key_groups() {
                 all.push(through_bytes(Sections {
@@ -137,6 +151,12 @@ impl Job {
         let mut job = Self::open(&self.spec, self.attribute, parallelism);
         (job.now, job.late_before) = (self.now, self.late());
         job.clock.set(self.now);
+        if let Some(database) = self.database.take() {
+            self.subtasks.clear();
+            job.subtasks.iter_mut().for_each(|subtask| stored_testing::attach_to(subtask, &database));
+            job.database = Some(database);
+            return job;
+        }
         for sections in sections {
             let owner = sections.key_group.subtask(parallelism, MAX_PARALLELISM) as usize;
             job.subtasks[owner].restore(&sections).unwrap();

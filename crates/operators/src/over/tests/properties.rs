@@ -18,6 +18,8 @@ struct Case {
     sizes: Vec<usize>,
     /// Where a checkpoint is taken, and whether the job goes on from it at another parallelism.
     stops: Vec<(Index, Option<u32>)>,
+    /// Whether the state lies in a database.
+    is_stored: bool,
 }
 
 fn frames() -> impl Strategy<Value = OverFrame> {
@@ -67,14 +69,17 @@ fn cases() -> impl Strategy<Value = Case> {
     let ttl = prop_oneof![3 => Just(0_i64), 1 => Just(1), 3 => 5_i64..40];
     let sizes = prop::collection::vec(1_usize..20, 0..12);
     let stops = prop::collection::vec((any::<Index>(), prop::option::of(1_u32..4)), 0..4);
-    (frames(), attribute, ttl, events(), sizes, stops).prop_map(|(frame, attribute, ttl, events, sizes, stops)| Case {
-        frame,
-        attribute,
-        ttl,
-        events,
-        sizes,
-        stops,
-    })
+    (frames(), attribute, ttl, events(), sizes, stops, prop::bool::weighted(0.3)).prop_map(
+        |(frame, attribute, ttl, events, sizes, stops, is_stored)| Case {
+            frame,
+            attribute,
+            ttl,
+            events,
+            sizes,
+            stops,
+            is_stored,
+        },
+    )
 }
 
 fn by_key(output: &Output) -> BTreeMap<Option<i64>, Vec<&str>> {
@@ -104,6 +109,9 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     supports(&spec, &input_type(case.attribute), RetractOrder::ByTime).unwrap();
     let mut model = Model::new(case.frame, case.attribute, case.ttl);
     let mut job = Job::open(&spec, case.attribute, 1);
+    if case.is_stored {
+        job = job.stored();
+    }
     let mut stops: Vec<(usize, Option<u32>)> =
         case.stops.iter().map(|(at, parallelism)| (at.index(case.events.len() + 1), *parallelism)).collect();
     stops.sort_unstable();

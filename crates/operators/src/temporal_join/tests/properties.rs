@@ -92,6 +92,7 @@ proptest! {
         retention in prop_oneof![Just(0_i64), 2_i64..60],
         events in clocked_changes(),
         restores in prop::collection::vec((1_u32..5, any::<prop::sample::Index>()), 1..4),
+        is_stored in prop::bool::weighted(0.3),
     ) {
         let case = Case { retention, ..case };
         let events: Vec<Event> =
@@ -101,6 +102,9 @@ proptest! {
         let open = |context: &StateContext| case.open(context);
         let (mut out, mut done, mut now) = (Trace::default(), 0, 0);
         let mut job = Job::open(&open, &case.keys, case.limits.output_rows, 1);
+        if is_stored {
+            job = job.stored();
+        }
         for ((parallelism, _), place) in restores.iter().zip(&places) {
             job.push(&events[done..*place], &[], &mut out);
             now = events[done..*place].iter().fold(now, |now, event| match event {

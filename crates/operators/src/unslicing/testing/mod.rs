@@ -21,11 +21,12 @@ use streamfusion_plan::zone::ZoneRules;
 use streamfusion_row::binary::{KeyEncoder, KeyRows};
 use streamfusion_row::{Batch, KeyGroup};
 use streamfusion_state::canonical::{Container, FormatVersion, Sections};
+use streamfusion_state::rocksdb::testing::TestDatabase;
 use streamfusion_state::{KeyGroups, StateClock, StateContext, StateSnapshot};
 
 use self::model::Model;
 use crate::window::WindowZone;
-use crate::{Operator, OperatorError};
+use crate::{Operator, OperatorError, stored_testing};
 
 /// How rows get windows.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -245,6 +246,8 @@ struct Job<'a> {
     now: i64,
     /// Of operators that were replaced.
     late: u64,
+    /// That of the subtasks, if their state lies in one. It goes behind them.
+    database: Option<TestDatabase>,
 }
 
 impl<'a> Job<'a> {
@@ -256,7 +259,15 @@ impl<'a> Job<'a> {
             let key_groups = KeyGroups { max_parallelism: MAX_PARALLELISM, first, last };
             factory(setting, &StateContext { key_groups, clock: StateClock::fixed(0) })
         };
-        Self { factory, setting, subtasks: (0..parallelism).map(subtask).collect(), now: 0, late: 0 }
+        Self { factory, setting, subtasks: (0..parallelism).map(subtask).collect(), now: 0, late: 0, database: None }
+    }
+
+    /// The job, which has not begun, with its state in a database.
+    fn stored(mut self) -> Self {
+        let database = stored_testing::database();
+        self.subtasks.iter_mut().for_each(|subtask| stored_testing::attach_to(subtask.as_mut(), &database));
+        self.database = Some(database);
+        self
     }
 
     fn each(
@@ -305,6 +316,13 @@ impl<'a> Job<'a> {
         job.now = self.now;
         job.late = self.late + self.late_rows();
         let progress = self.subtasks.iter().filter_map(|subtask| subtask.progress()).min();
+        if let Some(database) = self.database.take() {
+            for mut subtask in self.subtasks.drain(..) {
+                subtask.state().unwrap().write_back().unwrap();
+            }
+            job.subtasks.iter_mut().for_each(|subtask| stored_testing::attach_to(subtask.as_mut(), &database));
+            job.database = Some(database);
+        }
         for subtask in &mut self.subtasks {
             let snapshot = subtask.state().unwrap().snapshot();
             for sections in snapshot.key_groups().into_iter().map(|group| sections(snapshot.as_ref(), group)) {
@@ -348,6 +366,9 @@ pub(crate) fn check(
     let fails = expected.len() < steps.len();
     let mut sizes = sizes.iter().copied();
     let mut job = Job::open(factory, setting, 1);
+    if steps.len().is_multiple_of(3) {
+        job = job.stored();
+    }
     let mut place = 0;
     let (mut found, mut wanted) = (Outputs::new(), Outputs::new());
     while place < steps.len() {
