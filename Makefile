@@ -2,6 +2,7 @@
 #
 #   make demo                  a real SQL job, stock and native, results compared   (SQL=path for a script of your own)
 #   make test                  format, lints, Rust and Java tests, the demo
+#   make rocksdb-valgrind      the tests of the binding to RocksDB under valgrind, which must be installed
 #   make bench                 Criterion benches of operators
 #   make bench-job             whole jobs, stock and native in turn                 (JOBS=ad for some of them)
 #   make bench-window          jobs over windows of event time, stock and native in turn
@@ -26,10 +27,10 @@ LIBRARY := $(CARGO_TARGET_DIR)/release/libstreamfusion_jni.so
 MVN := mvn -B -q -f flink/pom.xml -Dstreamfusion.native.library=$(LIBRARY)
 SQL ?= demo/flights.sql
 
-.PHONY: help tools library jars data distribution rocksdb demo test check rust-test java-test bench bench-job bench-window bench-rocksdb bench-checkpoint nexmark package cli clean
+.PHONY: help tools library jars data distribution rocksdb demo test check rust-test java-test bench bench-job bench-window bench-rocksdb bench-checkpoint nexmark package cli clean rocksdb-valgrind
 
 help:
-	@sed -n '3,11s/^# *//p' Makefile
+	@sed -n '3,12s/^# *//p' Makefile
 
 tools:
 	@for tool in cargo java mvn python3; do command -v $$tool >/dev/null || { \
@@ -56,6 +57,11 @@ check: tools
 rocksdb: distribution
 	python3 -c 'import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extract("librocksdbjni-linux64.so", sys.argv[2])' \
 	  "$(FLINK_HOME)/lib/flink-dist-2.2.1.jar" "$(CACHE)/rocksdb"
+
+# A minute, most of it compiling. Memory that is never given back but still known, as that of RocksDB's own singletons, is no error.
+rocksdb-valgrind: tools rocksdb
+	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind -q --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite --error-exitcode=9" \
+	  cargo test --locked --workspace --test rocksdb -- --test-threads=1
 
 rust-test: tools rocksdb
 	cargo test --locked --workspace

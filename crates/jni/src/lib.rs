@@ -54,5 +54,5 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_liveHan
     env: EnvUnowned<'a>,
     _: JClass<'a>,
 ) -> jlong {
-    guard(env, |_| Ok(objects::live()))
+    guard(env, |_| Ok(objects::live() + streamfusion_state::rocksdb::live_objects()))
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use streamfusion_state::rocksdb::testing::TestDatabase;
-use streamfusion_state::rocksdb::{DatabaseError, JavaHandles, Keys, Library};
+use streamfusion_state::rocksdb::{DatabaseError, JavaHandles, Keys, Library, live_objects};
 
 fn keys<'a>(keys: impl IntoIterator<Item = &'a [u8]>) -> Keys {
     let mut all = Keys::default();
@@ -157,4 +157,20 @@ proptest! {
         let expected: Vec<_> = expected.into_iter().map(|(key, value)| (key, vec![value])).collect();
         prop_assert_eq!(scan(&database, &prefix), expected);
     }
+}
+
+/// What every test database asks when it is dropped.
+#[test]
+fn what_was_made_of_a_database_counts_until_it_is_given_back() {
+    let database = TestDatabase::new();
+    let open = database.open();
+    assert!(open.is_alone());
+    let (cursor, snapshot, batch) = (open.cursor(b""), open.snapshot(), open.batch());
+    let of_snapshot = snapshot.cursor(b"");
+    assert!(live_objects() >= 4);
+    drop((cursor, batch));
+    drop(of_snapshot);
+    assert!(!open.is_alone());
+    drop(snapshot);
+    assert!(open.is_alone());
 }

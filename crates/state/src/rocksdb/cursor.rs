@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::DatabaseError;
 use super::database::Shared;
+use super::live::Live;
 
 /// Bytes that a walk reads ahead.
 const READAHEAD_BYTES: usize = 2 << 20;
@@ -22,6 +23,7 @@ pub struct Cursor {
     /// The first text behind all that begin with the prefix, which the options refer to.
     _upper_bound: Vec<u8>,
     begun: bool,
+    _live: Live,
 }
 
 // SAFETY: an iterator is used by one thread at a time, whichever it is.
@@ -55,7 +57,7 @@ impl Cursor {
         let iterator = unsafe { (functions.iterator_create)(shared.database(), options, shared.column_family()) };
         // SAFETY: the iterator was just made.
         unsafe { (functions.iterator_seek)(iterator, prefix.as_ptr().cast(), prefix.len()) };
-        Self { shared, iterator, options, _upper_bound: bound.unwrap_or_default(), begun: false }
+        Self { shared, iterator, options, _upper_bound: bound.unwrap_or_default(), begun: false, _live: Live::new() }
     }
 
     /// The next key and its value, valid until the next call.

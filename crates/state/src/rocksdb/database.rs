@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::cursor::Entry;
 use super::functions::Functions;
+use super::live::Live;
 use super::{Borrowed, Cursor, DatabaseError, Library, WriteBatch};
 
 /// Keys that are read at once, one behind the other in one buffer.
@@ -140,7 +141,7 @@ impl Database {
             if count == 0 {
                 return Ok(());
             }
-            let mut slices = Slices { functions, slices: vec![null_mut(); count] };
+            let mut slices = Slices { functions, slices: vec![null_mut(); count], _live: Live::new() };
             let mut errors: Vec<*mut c_char> = vec![null_mut(); count];
             // SAFETY: all lists have `count` places, the keys outlive the call, and the handles are open (see `borrow`).
             unsafe {
@@ -189,12 +190,18 @@ impl Database {
         Cursor::new(Arc::clone(&self.0), prefix, null())
     }
 
+    /// Whether nothing that was made of this column family is left, clones included.
+    #[cfg(feature = "testing")]
+    pub fn is_alone(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
     /// The database as it is now.
     pub fn snapshot(&self) -> DatabaseSnapshot {
         let shared = Arc::clone(&self.0);
         // SAFETY: the database is open (see `borrow`).
         let snapshot = unsafe { (shared.functions.snapshot_create)(shared.database()) };
-        DatabaseSnapshot { shared, snapshot }
+        DatabaseSnapshot { shared, snapshot, _live: Live::new() }
     }
 }
 
@@ -202,6 +209,7 @@ impl Database {
 struct Slices<'a> {
     functions: &'a Functions,
     slices: Vec<*mut c_void>,
+    _live: Live,
 }
 
 impl Slices<'_> {
@@ -232,6 +240,7 @@ impl Drop for Slices<'_> {
 pub struct DatabaseSnapshot {
     shared: Arc<Shared>,
     snapshot: *const c_void,
+    _live: Live,
 }
 
 // SAFETY: RocksDB's snapshots may be used from any thread.

@@ -19,6 +19,7 @@ mod cursor;
 mod database;
 mod functions;
 mod library;
+mod live;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod write_batch;
@@ -26,6 +27,7 @@ mod write_batch;
 pub use cursor::{Cursor, Entry};
 pub use database::{Database, DatabaseSnapshot, JavaHandles, Keys, SnapshotCursor};
 pub use library::Library;
+pub use live::live_objects;
 pub use write_batch::WriteBatch;
 
 use std::ffi::c_void;

@@ -159,7 +159,7 @@ unsafe fn symbol(library: *mut c_void, name: &str) -> *mut c_void {
 impl Drop for TestDatabase {
     fn drop(&mut self) {
         type Remove = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut *mut c_char);
-        self.open = None;
+        let left = self.open.take().is_some_and(|open| !open.is_alone());
         // SAFETY: see `of`.
         unsafe {
             let mut error = std::ptr::null_mut();
@@ -167,6 +167,7 @@ impl Drop for TestDatabase {
             remove(self.instance.database, self.column_family, &raw mut error);
             self.instance.call("rocksdb_column_family_handle_destroy", self.column_family);
         }
+        assert!(!left || std::thread::panicking(), "something of a database outlives it");
     }
 }
 

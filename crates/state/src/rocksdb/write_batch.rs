@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use super::database::Shared;
+use super::live::Live;
 
 /// Puts and deletes of one column family, in their order.
 #[derive(Debug)]
@@ -11,6 +12,7 @@ pub struct WriteBatch {
     shared: Arc<Shared>,
     batch: *mut c_void,
     bytes: usize,
+    _live: Live,
 }
 
 // SAFETY: a batch is used by one thread at a time, whichever it is.
@@ -20,7 +22,7 @@ impl WriteBatch {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         // SAFETY: makes an empty batch, which belongs to nobody else.
         let batch = unsafe { (shared.functions.batch_create)() };
-        Self { shared, batch, bytes: 0 }
+        Self { shared, batch, bytes: 0, _live: Live::new() }
     }
 
     pub(super) fn as_ptr(&self) -> *mut c_void {
