@@ -7,6 +7,7 @@ use streamfusion_operators::OperatorError;
 use streamfusion_plan::spec::SpecError;
 use streamfusion_plan::{PlanError, Reason};
 use streamfusion_row::batch::BatchError;
+use streamfusion_row::binary::KeyError;
 use streamfusion_row::entry::EntryError;
 use streamfusion_row::gather::GatherError;
 use streamfusion_state::RestoreError;
@@ -59,6 +60,9 @@ pub enum EngineError {
     /// A batch is not of the stage's input type.
     #[error("a batch of another type: {0}")]
     Type(#[from] GatherError),
+    /// A batch that cannot leave as rows: of another type than the stage's output, or with a row too large for Flink.
+    #[error("rows cannot leave the stage: {0}")]
+    Rows(#[from] KeyError),
     /// An operator failed.
     #[error("{node}: {source}")]
     Operator {

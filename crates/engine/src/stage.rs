@@ -21,6 +21,7 @@ use streamfusion_plan::spec::{EntrySpec, SpecNode, StageSpec};
 use streamfusion_plan::types::LogicalType;
 use streamfusion_row::Batch;
 use streamfusion_row::KeyGroup;
+use streamfusion_row::binary::{EncodedRows, RowEncoder};
 use streamfusion_row::entry::{ColumnTree, EntryBuffers};
 use streamfusion_row::names::RowNames;
 use streamfusion_state::KeyedState;
@@ -73,6 +74,8 @@ pub struct Stage {
     passed: VecDeque<Batch>,
     /// Output that is ready: the parts of one batch, after the exchange.
     ready: VecDeque<Batch>,
+    /// Writes output as rows, where that is possible.
+    rows: Option<RowEncoder>,
     /// Whether something failed, after which operators may be half-way through a batch.
     failed: bool,
 }
@@ -124,7 +127,9 @@ impl Stage {
         };
         let mut ports = vec![Port::new(&spec.input, names)];
         ports.extend(spec.second.iter().map(|second| Port::new(&second.input, &second.input)));
-        Self::of_parts(ports, links, exchange, state)
+        let output: Vec<_> = spec.output().fields().iter().map(|field| field.ty.clone()).collect();
+        let rows = RowEncoder::try_new(&output).ok();
+        Ok(Self { rows, ..Self::of_parts(ports, links, exchange, state)? })
     }
 
     fn of_parts(
@@ -144,6 +149,7 @@ impl Stage {
             exchange,
             passed: VecDeque::new(),
             ready: VecDeque::new(),
+            rows: None,
             failed: false,
         })
     }
@@ -308,6 +314,14 @@ impl Stage {
     /// What leaves next, or `None` when everything that was pushed has been answered completely.
     pub fn pull(&mut self) -> Result<Option<Output>, EngineError> {
         self.guarded(Self::next)
+    }
+
+    /// A batch of the stage's output as Flink's BinaryRows, or `None` if rows of this output have no such form here.
+    pub fn encode_rows(&mut self, batch: &Batch) -> Result<Option<EncodedRows<'_>>, EngineError> {
+        match &mut self.rows {
+            Some(rows) => Ok(rows.encode(batch)?),
+            None => Ok(None),
+        }
     }
 
     /// Whether the stage has keyed state that may be kept in a database.

@@ -2,12 +2,12 @@
 
 use jni::EnvUnowned;
 use jni::objects::{JByteArray, JClass, JLongArray};
-use jni::sys::{jint, jlong};
+use jni::sys::{jboolean, jint, jlong};
 use streamfusion_row::export::Export;
 use streamfusion_row::{fragment, frame};
 
 use crate::guard::{NativeError, guard};
-use crate::objects::{BATCHES, OpenBatch};
+use crate::objects::{BATCHES, OpenBatch, with_stage};
 
 /// `int batchRows(long batch)`
 #[unsafe(no_mangle)]
@@ -88,6 +88,33 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_batchEx
     addresses: JLongArray<'a>,
 ) {
     guard(env, |env| with_export(batch, |export| Ok(addresses.set_region(env, 0, export.addresses())?)));
+}
+
+/// `boolean stageEncodeRows(long stage, long batch, long[] addresses)`: fills in the addresses of the rows' bytes and of their
+/// offsets, valid until the next call for this stage; false if rows of this output have no such form here.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageEncodeRows<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    stage: jlong,
+    batch: jlong,
+    addresses: JLongArray<'a>,
+) -> jboolean {
+    guard(env, |env| {
+        let open = BATCHES.get(batch)?;
+        let found = with_stage(stage, |stage| {
+            let rows = stage.encode_rows(&open.batch)?;
+            Ok(rows.map(|rows| [address(rows.bytes.as_ptr()), address(rows.offsets.as_ptr())]))
+        })?;
+        if let Some(found) = found {
+            addresses.set_region(env, 0, &found)?;
+        }
+        Ok(found.is_some())
+    })
+}
+
+fn address<T>(first: *const T) -> jlong {
+    first.expose_provenance() as jlong
 }
 
 fn with_export<T>(batch: i64, body: impl FnOnce(&Export) -> Result<T, NativeError>) -> Result<T, NativeError> {

@@ -12,6 +12,9 @@ use crate::types::{LogicalType, TypeKind};
 /// Session option. `false` runs natively whatever can, for tests and measurements of small islands.
 const WEIGH: &str = "streamfusion.islands.weigh";
 
+/// Flink's option that makes chained operators hand rows over as they are.
+const OBJECT_REUSE: &str = "pipeline.object-reuse";
+
 /// Work of a call that touches text, bytes or decimals, in calls on values of fixed width.
 const HEAVY_CALL: usize = 4;
 
@@ -22,6 +25,8 @@ pub struct Island {
     pub stateful: bool,
     /// Native function calls per row: 1 each, 4 where text, bytes or decimals are involved.
     pub work: usize,
+    /// Columns that Flink would copy per row: it copies a row for each operator that is chained behind another.
+    pub copies: usize,
     /// Columns that are converted per row: those that enter, those that exit, and the inputs and the result of each
     /// expression that runs in the JVM.
     pub columns: usize,
@@ -29,11 +34,13 @@ pub struct Island {
 
 /// Whether an island is faster than Flink.
 ///
-/// A stateful operator always is: it looks its keys up once per batch. Everything else has only its expressions to
-/// offer. Converting a column costs a few nanoseconds per row, about what a native call saves over Flink's generated
-/// code, so an island must do at least one call per converted column. A lone projection, filter or exchange stays.
+/// A stateful operator always is: it looks its keys up once per batch. Everything else has its expressions to offer, and the
+/// copies that Flink makes of a row on its way through a chain: an entry needs none. Converting a column costs a few nanoseconds
+/// per row, about what a native call saves over Flink's generated code and what a copied column costs, so an island must make up for
+/// each column that it converts. A lone projection, filter or exchange stays; with a watermark assigner behind it, it does not.
 pub fn worth_it(island: &Island) -> Result<(), Reason> {
-    if island.stateful || (island.work > 0 && island.work >= island.columns) {
+    let saved = island.work + island.copies;
+    if island.stateful || (saved > 0 && saved >= island.columns) {
         return Ok(());
     }
     let columns = island.columns;
@@ -76,11 +83,15 @@ pub(super) fn weigh(graph: &Graph, edges: &Edges, live: &Live, decisions: &mut D
 
 fn island(graph: &Graph, edges: &Edges, live: &Live, decisions: &Decisions, members: &[usize]) -> Island {
     let mut island = Island::default();
+    let copied = !graph.config.get(OBJECT_REUSE).is_some_and(|value| value.trim().eq_ignore_ascii_case("true"));
     for &position in members {
         let Ok(native) = &decisions[position] else { continue };
         let node = &graph.nodes[position];
         island.stateful |= native.stateful;
         island.work += work(node, native);
+        if copied && let Some(row) = chained_input(graph, edges, position) {
+            island.copies += columns(&everything(row));
+        }
         island.columns += native.hosts.iter().map(|host| host.inputs.len() + 1).sum::<usize>();
         if let (NodeKind::LookupJoin(_), Some(&input)) = (&node.kind, edges.inputs[position].first()) {
             // what is found has more columns than the one of an expression
@@ -96,6 +107,14 @@ fn island(graph: &Graph, edges: &Edges, live: &Live, decisions: &Decisions, memb
         }
     }
     island
+}
+
+/// The row that Flink copies for a node: there is an operator in front, and no network between them.
+fn chained_input<'a>(graph: &'a Graph, edges: &Edges, position: usize) -> Option<&'a LogicalType> {
+    let &[input] = edges.inputs[position].as_slice() else { return None };
+    let input = &graph.nodes[input];
+    let moves = |node: &Node| matches!(node.kind, NodeKind::Exchange(_));
+    (!moves(&graph.nodes[position]) && !moves(input)).then_some(&input.output)
 }
 
 fn work(node: &Node, native: &NativeNode) -> usize {
@@ -146,18 +165,19 @@ mod tests {
 
     #[test]
     fn a_stateful_operator_is_always_worth_it() {
-        assert!(worth_it(&Island { stateful: true, work: 0, columns: 100 }).is_ok());
+        assert!(worth_it(&Island { stateful: true, columns: 100, ..Island::default() }).is_ok());
     }
 
     #[test]
     fn a_lone_projection_is_not_worth_it() {
-        assert!(worth_it(&Island { stateful: false, work: 0, columns: 14 }).is_err());
-        assert!(worth_it(&Island { stateful: false, work: 0, columns: 0 }).is_err());
+        assert!(worth_it(&Island { columns: 14, copies: 7, ..Island::default() }).is_err());
+        assert!(worth_it(&Island::default()).is_err());
     }
 
     #[test]
-    fn expressions_must_make_up_for_the_columns_converted() {
-        assert!(worth_it(&Island { stateful: false, work: 6, columns: 7 }).is_err());
-        assert!(worth_it(&Island { stateful: false, work: 7, columns: 7 }).is_ok());
+    fn expressions_and_copies_must_make_up_for_the_columns_converted() {
+        assert!(worth_it(&Island { work: 6, columns: 7, ..Island::default() }).is_err());
+        assert!(worth_it(&Island { work: 7, columns: 7, ..Island::default() }).is_ok());
+        assert!(worth_it(&Island { work: 2, copies: 5, columns: 7, ..Island::default() }).is_ok());
     }
 }

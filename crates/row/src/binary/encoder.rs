@@ -100,6 +100,8 @@ pub enum KeyError {
 #[derive(Debug, Clone)]
 pub struct KeyEncoder {
     pub(super) fields: Vec<KeyField>,
+    /// Whether a NULL of a field that has a part behind the slots reserves it.
+    reserves_nulls: bool,
 }
 
 /// Encoded rows, one behind the other. Reused from batch to batch, so that nothing is allocated per row.
@@ -132,6 +134,25 @@ impl KeyRows {
     #[inline]
     pub fn row(&self, row: usize) -> &[u8] {
         &self.bytes[self.offsets[row]..self.offsets[row + 1]]
+    }
+
+    /// All rows, one behind the other, and where each ends behind where the first starts.
+    pub(crate) fn parts(&self) -> (&[u8], &[usize]) {
+        (&self.bytes, &self.offsets)
+    }
+
+    /// Writes the kind of each row into it.
+    pub(crate) fn set_kinds(&mut self, kinds: impl Iterator<Item = u8>) {
+        for (start, kind) in self.offsets.iter().zip(kinds) {
+            if let Some(byte) = self.bytes.get_mut(*start) {
+                *byte = kind;
+            }
+        }
+    }
+
+    /// Bytes that are allocated.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// The rows in order.
@@ -182,7 +203,12 @@ impl KeyEncoder {
                 Ok(KeyField { layout, arrow: arrow_type(ty)? })
             })
             .collect::<Result<_, Reason>>()?;
-        Ok(Self { fields })
+        Ok(Self { fields, reserves_nulls: true })
+    }
+
+    /// The same in the form of Flink's row serializer instead of its projections: a NULL has slot 0 and reserves nothing.
+    pub(crate) fn like_serializer(types: &[LogicalType]) -> Result<Self, Reason> {
+        Ok(Self { reserves_nulls: false, ..Self::try_new(types)? })
     }
 
     /// Replaces the rows of `rows` by the keys of `num_rows` rows. `columns` are the key columns alone, in the order of
@@ -192,7 +218,9 @@ impl KeyEncoder {
         let null_bytes = null_word_bytes(self.fields.len());
         let fixed = null_bytes + 8 * self.fields.len();
         self.measure(columns, num_rows, fixed, rows)?;
-        let mut writer = RowWriter { bytes: &mut rows.bytes, offsets: &rows.offsets, null_bytes, field: 0 };
+        let reserves_nulls = self.reserves_nulls;
+        let mut writer =
+            RowWriter { bytes: &mut rows.bytes, offsets: &rows.offsets, null_bytes, field: 0, reserves_nulls };
         for (field, (key, column)) in self.fields.iter().zip(columns).enumerate() {
             writer.field = field;
             match key.layout {
@@ -265,6 +293,15 @@ impl KeyEncoder {
         if let Some(first) = rows.offsets.first_mut() {
             *first = 0;
         }
+        if !self.reserves_nulls {
+            for (field, column) in self.fields.iter().zip(columns) {
+                let unused = field.layout.reserved();
+                if let Some(nulls) = column.nulls().filter(|_| unused > 0) {
+                    let sizes = rows.offsets.iter_mut().skip(1);
+                    sizes.zip(nulls).filter(|(_, valid)| !valid).for_each(|(size, _)| *size -= unused);
+                }
+            }
+        }
         for (_, column) in self.fields.iter().zip(columns).filter(|(f, _)| f.layout == Layout::Bytes) {
             let (offsets, _) = byte_parts(column);
             let nulls = column.nulls();
@@ -305,6 +342,7 @@ struct RowWriter<'a> {
     offsets: &'a [usize],
     null_bytes: usize,
     field: usize,
+    reserves_nulls: bool,
 }
 
 impl RowWriter<'_> {
@@ -317,6 +355,16 @@ impl RowWriter<'_> {
     fn null(&mut self, row: usize) {
         let bit = self.field + 8;
         self.bytes[self.offsets[row] + bit / 8] |= 1 << (bit % 8);
+    }
+
+    /// A NULL of a field that has a part of `reserved` bytes.
+    #[inline]
+    fn null_part(&mut self, row: usize, cursor: &mut u32, reserved: u32) {
+        self.null(row);
+        if self.reserves_nulls {
+            self.slot(row, offset_slot(*cursor, 0));
+            *cursor += reserved;
+        }
     }
 
     /// Bytes at an offset from the row's start.
@@ -350,15 +398,14 @@ fn write_wide_decimals(writer: &mut RowWriter<'_>, column: &ArrayRef, cursors: &
     let array = column.as_primitive::<Decimal128Type>();
     for (row, (value, cursor)) in array.values().iter().zip(cursors).enumerate() {
         if array.is_null(row) {
-            writer.null(row);
-            writer.slot(row, offset_slot(*cursor, 0));
+            writer.null_part(row, cursor, 16);
         } else {
             let magnitude = if *value < 0 { !*value } else { *value };
             let len = (128 - magnitude.leading_zeros()) / 8 + 1;
             writer.slot(row, offset_slot(*cursor, len));
             writer.part(row, *cursor as usize, &(*value << (128 - 8 * len)).to_be_bytes());
+            *cursor += 16;
         }
-        *cursor += 16;
     }
 }
 
@@ -366,14 +413,13 @@ fn write_nano_timestamps(writer: &mut RowWriter<'_>, column: &ArrayRef, cursors:
     let array = column.as_primitive::<Decimal128Type>();
     for (row, (value, cursor)) in array.values().iter().zip(cursors).enumerate() {
         if array.is_null(row) {
-            writer.null(row);
-            writer.slot(row, offset_slot(*cursor, 0));
+            writer.null_part(row, cursor, 8);
         } else {
             let (millis, nanos) = split_nanos(*value);
             writer.slot(row, offset_slot(*cursor, nanos));
             writer.part(row, *cursor as usize, &millis.to_le_bytes());
+            *cursor += 8;
         }
-        *cursor += 8;
     }
 }
 

@@ -21,7 +21,7 @@
 //! | TIMESTAMP(p > 3) | offset << 32 \| nanos of the millisecond, 0 for a NULL | always 8: millis |
 //!
 //! The last two reserve their part for a NULL as well. That is the projection's form; the form of a row serializer (slot 0,
-//! no part) hashes differently and is not written here.
+//! no part) hashes differently and is only for whole rows that leave a stage, see [`RowEncoder`].
 //!
 //! Columns are written one by one, so that nothing is dispatched per value, and read likewise. Offsets count from the row's first
 //! byte.
@@ -31,11 +31,13 @@
 
 mod decoder;
 mod encoder;
+mod rows;
 mod single;
 #[cfg(test)]
 mod tests;
 
 pub use encoder::{KeyEncoder, KeyError, KeyRows};
+pub use rows::{EncodedRows, RowEncoder};
 
 use crate::hash::KeyGroup;
 

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use streamfusion_plan::types::{LogicalType, TypeKind};
 
 use super::*;
+use crate::batch::Batch;
 use crate::hash::hash_bytes_by_words;
 use crate::random::{batches, decimal, flat_types, row, string, timestamp, ty};
 use crate::timestamp::{join_nanos, split_nanos};
@@ -275,6 +276,39 @@ proptest! {
         let bytes: Vec<u8> = bytes.into_iter().map(|byte| if high { byte } else { byte & 0x1F }).collect();
         if let Ok(columns) = encoder(&types).decode(&[&bytes]) {
             prop_assert!(columns.iter().all(|column| column.len() == 1));
+        }
+    }
+}
+
+#[test]
+fn a_null_in_a_whole_row_has_no_part() {
+    let (types, mut columns): (Vec<_>, Vec<_>) =
+        [decimals(20, 4, None), nanos(None), text("streamed")].into_iter().flatten().unzip();
+    let batch = Batch::try_new(columns.clone(), 1, Some(vec![3].into())).unwrap();
+    let mut encoder = RowEncoder::try_new(&types).unwrap();
+    let rows = encoder.encode(&batch).unwrap().unwrap();
+    assert_eq!(hex(rows.bytes), "0303000000000000 0000000000000000 0000000000000000 0800000020000000 73747265616d6564");
+    assert_eq!(rows.offsets, [0, 40]);
+    columns[0] = Arc::new(NullArray::new(1));
+    assert!(encoder.encode(&Batch::try_new(columns, 1, None).unwrap()).unwrap().is_none());
+}
+
+proptest! {
+    #[test]
+    fn whole_rows_are_keys_but_for_kinds_and_nulls((types, batch) in batches(flat_types(), false)) {
+        let mut rows_encoder = RowEncoder::try_new(&types).unwrap();
+        let rows = rows_encoder.encode(&batch).unwrap().unwrap();
+        let mut keys = KeyRows::new();
+        encoder(&types).encode(batch.columns(), batch.num_rows(), &mut keys).unwrap();
+        prop_assert_eq!(rows.offsets.len(), batch.num_rows() + 1);
+        for (row, ends) in rows.offsets.windows(2).enumerate() {
+            let bytes = &rows.bytes[ends[0]..ends[1]];
+            prop_assert_eq!(bytes[0], crate::random::kind(&batch, row));
+            if batch.columns().iter().all(|column| column.is_valid(row)) {
+                prop_assert_eq!(&bytes[1..], &keys.row(row)[1..]);
+            } else {
+                prop_assert!(bytes.len() <= keys.row(row).len());
+            }
         }
     }
 }

@@ -525,14 +525,18 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
         }
     }
 
+    private void emit(RowData row) {
+        output.collect(outRecord.replace(row));
+    }
+
     private void emit(long batch) {
         final int rows = Native.batchRows(batch);
         batchesOut.inc();
         rowsOut.inc(rows);
         if (stageConfig.outputIsBatches()) {
             output.collect(outRecord.replace(NativeBatch.ofHandle(batch, rows, Native.batchKeyGroup(batch))));
-        } else {
-            BatchExit.emit(batch, stageConfig.outputType, row -> output.collect(outRecord.replace(row)));
+        } else if (!BinaryExit.emit(stage, batch, rows, stageConfig.outputType.getFieldCount(), this::emit)) {
+            BatchExit.emit(batch, stageConfig.outputType, this::emit);
         }
     }
 }

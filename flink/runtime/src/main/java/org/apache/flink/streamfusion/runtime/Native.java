@@ -204,6 +204,13 @@ public final class Native {
     /** Fills in four addresses per column and the address of the row kinds; valid until the batch is released. */
     static native void batchExport(long batch, long[] addresses);
 
+    /**
+     * Writes a batch that the stage put out as BinaryRows. Fills in the address of their bytes and that of a long per row and one
+     * more: where each row starts in them and where the last ends. Valid until the next call for this stage. False if there is no
+     * such form for rows of this output.
+     */
+    static native boolean stageEncodeRows(long stage, long batch, long[] addresses);
+
     // ----------------------------------------------------------------------------------------------------- testing
 
     /** The number of open handles of every sort in this process. */

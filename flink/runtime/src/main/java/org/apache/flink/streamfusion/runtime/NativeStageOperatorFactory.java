@@ -37,6 +37,9 @@ public final class NativeStageOperatorFactory extends AbstractStreamOperatorFact
     @Override
     @SuppressWarnings("unchecked")
     public <T extends StreamOperator<Object>> T createStreamOperator(StreamOperatorParameters<Object> parameters) {
+        if (config.inputCount() == 1 && !config.input(0).isBatches()) {
+            BorrowedRowSerializer.useIfChained(parameters.getStreamConfig(), config.input(0).rowType());
+        }
         return (T)
                 (config.inputCount() == 1
                         ? new OneInputStageOperator(parameters, config, operatorUid)

@@ -7,6 +7,7 @@ import org.apache.flink.table.data.RowData;
 import org.apache.flink.table.data.StringData;
 import org.apache.flink.table.data.TimestampData;
 import org.apache.flink.table.runtime.typeutils.RowDataSerializer;
+import org.apache.flink.table.types.logical.LogicalType;
 import org.apache.flink.table.types.logical.RowType;
 import org.apache.flink.types.RowKind;
 
@@ -16,6 +17,7 @@ import java.time.LocalDateTime;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
+import java.util.stream.IntStream;
 
 /** A row type with every type that batches carry, and rows of it: edge values first, then random ones. */
 final class EveryType {
@@ -69,6 +71,24 @@ final class EveryType {
             rows.add(random(random));
         }
         return rows.subList(0, count);
+    }
+
+    /** The positions of all fields but those that nest others. */
+    static int[] flatFields() {
+        return IntStream.range(0, TYPE.getFieldCount())
+                .filter(field -> !(TYPE.getTypeAt(field) instanceof RowType))
+                .toArray();
+    }
+
+    static RowType select(int[] fields) {
+        return RowType.of(IntStream.of(fields).mapToObj(TYPE::getTypeAt).toArray(LogicalType[]::new));
+    }
+
+    static RowData select(RowData row, int[] fields) {
+        final Object[] values = IntStream.of(fields)
+                .mapToObj(field -> RowData.createFieldGetter(TYPE.getTypeAt(field), field).getFieldOrNull(row))
+                .toArray();
+        return GenericRowData.ofKind(row.getRowKind(), values);
     }
 
     /** The same rows as BinaryRowData. */

@@ -46,6 +46,67 @@ class NativeBatchTest extends NativeTestBase {
         EntryExitTest.assertSameRows(EveryType.TYPE, result, rows);
     }
 
+    @ParameterizedTest
+    @ValueSource(ints = {1, 7, 500})
+    void rowsLeaveInTheBytesOfFlinksSerializer(int batchRows) {
+        final int[] flat = EveryType.flatFields();
+        final RowType type = EveryType.select(flat);
+        final RowDataSerializer serializer = new RowDataSerializer(type);
+        final List<RowData> rows = new ArrayList<>();
+        for (RowData row : EveryType.rows(500, batchRows)) {
+            rows.add(EveryType.select(row, flat));
+        }
+        final long stage = Native.stageOpen(passing(type), null, 1, 128, null);
+        final List<RowData> result = new ArrayList<>();
+        for (int from = 0; from < rows.size(); from += batchRows) {
+            final List<RowData> some = rows.subList(from, Math.min(from + batchRows, rows.size()));
+            final long batch = batch(type, some);
+            assertThat(BinaryExit.emit(stage, batch, some.size(), type.getFieldCount(), result::add)).isTrue();
+            Native.batchRelease(batch);
+        }
+        Native.stageClose(stage);
+        assertThat(result).hasSameSizeAs(rows);
+        for (int i = 0; i < rows.size(); i++) {
+            assertThat(result.get(i)).as("row " + i).isEqualTo(serializer.toBinaryRow(rows.get(i)));
+            assertThat(result.get(i).getRowKind()).isEqualTo(rows.get(i).getRowKind());
+        }
+    }
+
+    @Test
+    void rowsOfAnySizeLeaveWhole() {
+        final RowType type = RowType.of(DataTypes.STRING().getLogicalType());
+        final long stage = Native.stageOpen(passing(type), null, 1, 128, null);
+        final List<RowData> rows = new ArrayList<>();
+        for (int length : new int[] {0, 300_000, 1, 100_000, 100_000, 100_000, 262_128, 262_120, 7, 1_000_000, 8}) {
+            rows.add(GenericRowData.of(StringData.fromString("x".repeat(length))));
+        }
+        final long batch = batch(type, rows);
+        final List<RowData> result = new ArrayList<>();
+        assertThat(BinaryExit.emit(stage, batch, rows.size(), 1, result::add)).isTrue();
+        Native.batchRelease(batch);
+        Native.stageClose(stage);
+        EntryExitTest.assertSameRows(type, result, rows);
+    }
+
+    @Test
+    void rowsThatNestOthersAndRowsWithoutAColumnLeaveAsViews() {
+        for (String spec : new String[] {passing(EveryType.TYPE), readingNothing(BIGINT)}) {
+            final RowType type = spec.equals(readingNothing(BIGINT)) ? BIGINT : EveryType.TYPE;
+            final long stage = Native.stageOpen(spec, null, 1, 128, null);
+            try (RowEntry entry = new RowEntry(EntryMemory.open(spec, 1), type, fields(spec, type), 1)) {
+                entry.write(type == BIGINT ? GenericRowData.of(1L) : EveryType.rows(1, 1).get(0));
+                final long batch = entry.finish();
+                assertThat(BinaryExit.emit(stage, batch, 1, type.getFieldCount(), row -> {})).isFalse();
+                Native.batchRelease(batch);
+            }
+            Native.stageClose(stage);
+        }
+    }
+
+    private static ReadFields fields(String spec, RowType type) {
+        return spec.equals(readingNothing(type)) ? ReadFields.parse(readsNothing(type), type) : ReadFields.all(type);
+    }
+
     @Test
     void everyTypeSurvivesTheNetwork() {
         final List<RowData> rows = EveryType.rows(200, 4);
