@@ -61,7 +61,7 @@ final class ForkedJvm {
         ManagementFactory.getRuntimeMXBean().getInputArguments().stream()
                 .filter(argument -> argument.startsWith("--add-"))
                 .forEach(command::add);
-        command.add("-Xmx700m");
+        command.addAll(List.of("-Xmx700m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"));
         // Test jars of Flink bring a configuration that logs nothing.
         command.add("-Dlog4j2.configurationFile=classpath:log4j2.properties");
         command.addAll(properties);
