@@ -3,9 +3,10 @@ package org.apache.flink.streamfusion.planner;
 import org.apache.flink.api.dag.Transformation;
 import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.MemorySize;
 import org.apache.flink.configuration.ReadableConfig;
 import org.apache.flink.runtime.util.EnvironmentInformation;
-import org.apache.flink.streamfusion.planner.StageNodes.BatchLimits;
+import org.apache.flink.streamfusion.planner.StageNodes.Limits;
 import org.apache.flink.streamfusion.planner.StageNodes.Origin;
 import org.apache.flink.streamfusion.runtime.StageConfig;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
@@ -139,7 +140,7 @@ final class NativeStreamPlanner extends StreamPlanner {
                         mayBeUnaligned(environment, config));
         final PlanResponse response = PlanResponse.parse(service.plan(request.text()));
         final HostCompiler hosts = new HostCompiler(serdeContext, config, classLoader);
-        final StageNodes stageNodes = new StageNodes(request, hosts, this, batchLimits(environment, config), origin);
+        final StageNodes stageNodes = new StageNodes(request, hosts, this, limits(environment, config), origin);
         final GraphSplice splice = GraphSplice.open(graph, request, response, stageNodes.build(response));
         explanation = response.explanation();
         LOG.info("StreamFusion: {}", response.summary());
@@ -156,7 +157,7 @@ final class NativeStreamPlanner extends StreamPlanner {
         return CheckpointingOptions.isUnalignedCheckpointEnabled(merged);
     }
 
-    private static BatchLimits batchLimits(StreamExecutionEnvironment environment, ReadableConfig config) {
+    private static Limits limits(StreamExecutionEnvironment environment, ReadableConfig config) {
         final long latencyMs =
                 config.getOptional(StreamFusionOptions.BATCH_LATENCY)
                         .map(Duration::toMillis)
@@ -171,7 +172,9 @@ final class NativeStreamPlanner extends StreamPlanner {
                             + ", not "
                             + maxRows);
         }
-        return new BatchLimits(maxRows, latencyMs);
+        final long stateCacheBytes =
+                config.getOptional(StreamFusionOptions.STATE_CACHE_MAX_SIZE).map(MemorySize::getBytes).orElse(Long.MAX_VALUE);
+        return new Limits(maxRows, latencyMs, stateCacheBytes);
     }
 
     /** Deprecated in Flink for new transformations, yet the only way to what a job says outside of its table config. */

@@ -33,17 +33,17 @@ final class StageNodes {
         COMPILED_PLAN
     }
 
-    /** How batches are closed where rows enter. */
-    record BatchLimits(int maxRows, long latencyMs) {}
+    /** How batches are closed where rows enter, and how many bytes of state in RocksDB each stage has in memory at most. */
+    record Limits(int maxRows, long latencyMs, long stateCacheBytes) {}
 
     private final PlanRequest request;
     private final HostCompiler hosts;
     private final PlannerBase planner;
-    private final BatchLimits limits;
+    private final Limits limits;
     private final Origin origin;
 
     StageNodes(
-            PlanRequest request, HostCompiler hosts, PlannerBase planner, BatchLimits limits, Origin origin) {
+            PlanRequest request, HostCompiler hosts, PlannerBase planner, Limits limits, Origin origin) {
         this.request = request;
         this.hosts = hosts;
         this.planner = planner;
@@ -84,7 +84,8 @@ final class StageNodes {
         final StageConfig.Builder config =
                 StageConfig.builder(description, stage.spec())
                         .maxBatchRows(limits.maxRows())
-                        .latencyMs(limits.latencyMs());
+                        .latencyMs(limits.latencyMs())
+                        .stateCacheBytes(limits.stateCacheBytes());
         stage.inputs().forEach(input -> config.input(input(input)));
         if (stage.output() == Output.ROWS) {
             config.rowOutput(outputType);

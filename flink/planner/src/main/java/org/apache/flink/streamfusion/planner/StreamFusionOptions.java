@@ -2,6 +2,7 @@ package org.apache.flink.streamfusion.planner;
 
 import org.apache.flink.configuration.ConfigOption;
 import org.apache.flink.configuration.ConfigOptions;
+import org.apache.flink.configuration.MemorySize;
 import org.apache.flink.streamfusion.runtime.StageConfig;
 
 import java.time.Duration;
@@ -28,6 +29,14 @@ public final class StreamFusionOptions {
                     .withDescription(
                             "Time after which a batch is closed where rows enter a native stage, counted from its first"
                                     + " row. By default the buffer timeout of the job.");
+
+    public static final ConfigOption<MemorySize> STATE_CACHE_MAX_SIZE =
+            ConfigOptions.key("streamfusion.state.cache.max-size")
+                    .memoryType()
+                    .noDefaultValue()
+                    .withDescription(
+                            "How much of its state in RocksDB each native operator keeps in memory at most. By default as"
+                                    + " much as the managed memory of its slot has room for.");
 
     private StreamFusionOptions() {}
 }

@@ -178,6 +178,11 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
         }
     }
 
+    /** Bytes of memory that the keyed state was found to take last. */
+    final long stateBytes() {
+        return state.usedBytes();
+    }
+
     private RowEntry openEntry(int number, StageConfig.Input input) {
         final ReadFields fields = ReadFields.parse(input.entry(), input.rowType());
         // nothing to wait for, so no room for more than one row

@@ -83,6 +83,11 @@ final class ManagedMemory implements AutoCloseable {
         }
     }
 
+    /** What was used when somebody looked last. */
+    long used() {
+        return used;
+    }
+
     private void reserve(long wanted) {
         try {
             manager.reserveMemory(this, wanted - reserved);

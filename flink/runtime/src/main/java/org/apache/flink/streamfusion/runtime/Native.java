@@ -213,7 +213,7 @@ public final class Native {
 
     // ----------------------------------------------------------------------------------------------------- testing
 
-    /** The number of open handles of every sort in this process. */
+    /** The number of open handles of every sort in this process, with what the library has made in databases of RocksDB. */
     public static native long liveHandles();
 
     /** Panics inside the stage, to show that no panic leaves the library. */

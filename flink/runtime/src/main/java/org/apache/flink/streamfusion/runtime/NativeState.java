@@ -51,6 +51,7 @@ final class NativeState implements AutoCloseable {
     private final AbstractKeyedStateBackend<Integer> backend;
     private final CloseableRegistry cancelables;
     private final ManagedMemory memory;
+    private final long cacheBytes;
     private long stage;
 
     /** Where the state is kept if it is not in memory alone, else null. */
@@ -64,12 +65,14 @@ final class NativeState implements AutoCloseable {
             String operatorId,
             AbstractKeyedStateBackend<Integer> backend,
             CloseableRegistry cancelables,
-            ManagedMemory memory) {
+            ManagedMemory memory,
+            long cacheBytes) {
         this.description = description;
         this.operatorId = operatorId;
         this.backend = backend;
         this.cancelables = cancelables;
         this.memory = memory;
+        this.cacheBytes = cacheBytes;
     }
 
     /** The state of an operator whose backend is there. Without a uid it is known by the id that Flink gave the operator. */
@@ -82,7 +85,8 @@ final class NativeState implements AutoCloseable {
                 ManagedMemory.open(
                         operator.getContainingTask().getEnvironment().getMemoryManager(),
                         config.description,
-                        operator.getMetricGroup()));
+                        operator.getMetricGroup()),
+                config.stateCacheBytes);
     }
 
     private static AbstractKeyedStateBackend<Integer> host(String description, KeyedStateBackend<Integer> backend) {
@@ -239,10 +243,16 @@ final class NativeState implements AutoCloseable {
      * batch adds above.
      */
     void accountForMemory() {
-        final long[] bytes = Native.stageMemory(stage);
+        long[] bytes = Native.stageMemory(stage);
         if (table == null) {
             memory.update(bytes[0], bytes[1]);
-        } else if (bytes[0] > ceiling) {
+            return;
+        }
+        if (bytes[0] > cacheBytes) {
+            Native.stageEvict(stage);
+            bytes = Native.stageMemory(stage);
+        }
+        if (bytes[0] > ceiling) {
             if (!memory.offer(bytes[0], bytes[1])) {
                 Native.stageEvict(stage);
                 final long[] left = Native.stageMemory(stage);
@@ -252,6 +262,11 @@ final class NativeState implements AutoCloseable {
         } else {
             memory.note(bytes[0], bytes[1]);
         }
+    }
+
+    /** Bytes that the state was found to take last. */
+    long usedBytes() {
+        return memory.used();
     }
 
     /** Gives the memory back. Snapshots that are being written keep what they need. */

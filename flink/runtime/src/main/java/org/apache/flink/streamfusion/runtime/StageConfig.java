@@ -32,6 +32,7 @@ public final class StageConfig implements Serializable {
     final StageHost[] hosts;
     final int maxBatchRows;
     final long latencyMs;
+    final long stateCacheBytes;
 
     private StageConfig(Builder builder) {
         this.description = builder.description;
@@ -44,6 +45,7 @@ public final class StageConfig implements Serializable {
         this.hosts = builder.hosts.toArray(new StageHost[0]);
         this.maxBatchRows = builder.maxBatchRows;
         this.latencyMs = builder.latencyMs;
+        this.stateCacheBytes = builder.stateCacheBytes;
     }
 
     /** Whether the stage has keyed state. */
@@ -128,6 +130,7 @@ public final class StageConfig implements Serializable {
         private boolean stateful;
         private int maxBatchRows = DEFAULT_MAX_BATCH_ROWS;
         private long latencyMs = -1;
+        private long stateCacheBytes = Long.MAX_VALUE;
 
         private Builder(String description, String spec) {
             this.description = Objects.requireNonNull(description);
@@ -190,6 +193,12 @@ public final class StageConfig implements Serializable {
         /** A batch is closed at the latest so long after its first row: 0 after each row, negative not at all. */
         public Builder latencyMs(long latencyMs) {
             this.latencyMs = latencyMs;
+            return this;
+        }
+
+        /** State in RocksDB makes room in memory above so many bytes, also if there is more. */
+        public Builder stateCacheBytes(long bytes) {
+            this.stateCacheBytes = bytes;
             return this;
         }
 

@@ -29,6 +29,7 @@ import org.apache.flink.runtime.state.VoidNamespace;
 import org.apache.flink.runtime.state.hashmap.HashMapStateBackend;
 import org.apache.flink.runtime.state.memory.MemCheckpointStreamFactory;
 import org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackend;
+import org.apache.flink.state.rocksdb.RocksDBKeyedStateBackend;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
 import org.apache.flink.streaming.api.operators.OperatorSnapshotFutures;
@@ -43,6 +44,7 @@ import org.apache.flink.table.runtime.keyselector.RowDataKeySelector;
 import org.apache.flink.table.runtime.typeutils.InternalTypeInfo;
 import org.apache.flink.table.types.logical.RowType;
 import org.apache.flink.util.Collector;
+import org.apache.flink.util.ResourceGuard;
 
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -52,6 +54,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 import java.io.IOException;
+import java.lang.reflect.Field;
 import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -540,36 +543,117 @@ class NativeStateTest extends NativeTestBase {
         }
     }
 
+    /** More keys than four times the managed memory has room for, and than what may be used above it. */
+    private static final int MANY_KEYS = 1_000_000;
+
+    private static final long LITTLE_MEMORY = 16 << 20;
+
+    /** Less than a key takes in memory. */
+    private static final long LEAST_KEY_BYTES = 70;
+
     @Test
-    void stateThatExceedsItsMemoryGoesToRocksDb() throws Exception {
-        final int keys = 200_000;
+    void stateOfFourTimesItsMemoryGoesToRocksDbAndMemoryStaysWithinItsBudget() throws Exception {
+        assertThat(MANY_KEYS * LEAST_KEY_BYTES)
+                .isGreaterThan(4 * LITTLE_MEMORY)
+                .isGreaterThan(LITTLE_MEMORY + ManagedMemory.STRETCH_BYTES);
         final OperatorSubtaskState snapshot;
-        try (StatefulHarness harness = new StatefulHarness(groupBy(), "counts", 128, 1, 0, 4 << 20)) {
+        try (StatefulHarness harness = new StatefulHarness(groupBy(), "counts", 128, 1, 0, LITTLE_MEMORY)) {
             harness.on(rocksDb(true)).start(null);
-            for (long key = 0; key < keys; key++) {
+            long peak = 0;
+            for (long key = 0; key < MANY_KEYS; key++) {
                 harness.process(key, key);
+                if (key % StageConfig.DEFAULT_MAX_BATCH_ROWS == 0) {
+                    peak = Math.max(peak, harness.stateBytes());
+                    harness.out.events.clear();
+                }
             }
-            for (long key = 0; key < keys; key += 1_000) {
+            assertThat(peak).isBetween(LITTLE_MEMORY / 4, LITTLE_MEMORY + ManagedMemory.STRETCH_BYTES);
+            for (long key = 0; key < MANY_KEYS; key += 10_000) {
                 harness.process(key, 1);
             }
             snapshot = harness.checkpoint();
             final Map<Long, String> results = harness.results();
-            for (long key = 0; key < keys; key += 1_000) {
+            for (long key = 0; key < MANY_KEYS; key += 10_000) {
                 assertThat(results).containsEntry(key, key + " 2 " + (key + 1));
             }
             assertThat(harness.getEnvironment().getMemoryManager().availableMemory()).isZero();
         }
-        try (StatefulHarness harness = new StatefulHarness(groupBy(), "counts", 128, 1, 0, 4 << 20)) {
+        try (StatefulHarness harness = new StatefulHarness(groupBy(), "counts", 128, 1, 0, LITTLE_MEMORY)) {
             harness.on(rocksDb(true)).start(snapshot);
-            for (long key = 500; key < keys; key += 1_000) {
+            for (long key = 5_000; key < MANY_KEYS; key += 10_000) {
                 harness.process(key, 1);
-                harness.process(key - 500, 1);
+                harness.process(key - 5_000, 1);
             }
             final Map<Long, String> results = harness.results();
-            for (long key = 500; key < keys; key += 1_000) {
+            for (long key = 5_000; key < MANY_KEYS; key += 10_000) {
                 assertThat(results).containsEntry(key, key + " 2 " + (key + 1));
-                assertThat(results).containsEntry(key - 500, (key - 500) + " 3 " + (key - 500 + 2));
+                assertThat(results).containsEntry(key - 5_000, (key - 5_000) + " 3 " + (key - 5_000 + 2));
             }
+        }
+    }
+
+    private static StageConfig withoutCache() {
+        return GroupBy.stage(0).maxBatchRows(8).stateCacheBytes(1).build();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"rocksdb", "rocksdb incremental"})
+    void whatLeftMemoryAfterTheCheckpointIsGoneWithACrash(String backend) throws Exception {
+        final OperatorSubtaskState snapshot;
+        try (StatefulHarness harness = new StatefulHarness(withoutCache())) {
+            harness.on(backend(backend)).start(null);
+            for (long row = 0; row < 2 * KEYS; row++) {
+                harness.process(row % KEYS, row);
+            }
+            snapshot = harness.checkpoint();
+            // each batch writes keys back, which the database has from then on
+            for (long row = 0; row < 2 * KEYS; row++) {
+                harness.process(row % (2 * KEYS), -1);
+            }
+            assertThat(harness.backend().numKeyValueStateEntries())
+                    .as("with a record per key group")
+                    .isGreaterThan(KEYS + KEYS / 2 + 128);
+        }
+        try (StatefulHarness harness = new StatefulHarness(withoutCache())) {
+            harness.on(backend(backend)).start(snapshot);
+            for (long key = 0; key < 2 * KEYS; key++) {
+                harness.process(key, 1);
+            }
+            final Map<Long, String> results = harness.results();
+            for (long key = 0; key < KEYS; key++) {
+                assertThat(results).containsEntry(key, key + " 3 " + (2 * key + KEYS + 1));
+                assertThat(results).containsEntry(key + KEYS, (key + KEYS) + " 1 1");
+            }
+        }
+    }
+
+    /** What a backend waits for before it closes its database. */
+    private static ResourceGuard guard(StatefulHarness harness) throws ReflectiveOperationException {
+        final Field guard = RocksDBKeyedStateBackend.class.getDeclaredField("rocksDBResourceGuard");
+        guard.setAccessible(true);
+        return (ResourceGuard) guard.get(harness.backend());
+    }
+
+    @Test
+    void aDatabaseIsNotClosedUnderABatchAndWhatComesAfterwardsIsAnException() throws Exception {
+        try (StatefulHarness harness = new StatefulHarness(withoutCache())) {
+            harness.on(rocksDb(false)).start(null);
+            harness.process(1, 10);
+            final Thread closing = new Thread(guard(harness)::close);
+            closing.start();
+            while (closing.getState() == Thread.State.NEW || closing.getState() == Thread.State.RUNNABLE) {
+                Thread.sleep(1);
+            }
+            for (long row = 0; row < 2 * KEYS; row++) {
+                harness.process(row % KEYS, 1);
+            }
+            assertThat(harness.results()).containsEntry(1L, "1 3 12");
+            assertThat(closing.isAlive()).as("it waits for the stage").isTrue();
+            assertThatThrownBy(() -> harness.snapshot(CANONICAL)).isInstanceOf(Exception.class);
+            harness.getOperator().close();
+            closing.join(10_000);
+            assertThat(closing.isAlive()).isFalse();
+            assertThatThrownBy(() -> harness.process(1, 1)).isInstanceOf(Exception.class);
         }
     }
 

@@ -112,6 +112,11 @@ final class StatefulHarness extends OneInputStreamOperatorTestHarness<Object, Ob
         return snapshot(1, 0);
     }
 
+    /** Bytes of memory that the state was found to take last. */
+    long stateBytes() {
+        return ((AbstractStageOperator) getOperator()).stateBytes();
+    }
+
     AbstractKeyedStateBackend<Integer> backend() {
         return (AbstractKeyedStateBackend<Integer>) getOperator().<Integer>getKeyedStateBackend();
     }
