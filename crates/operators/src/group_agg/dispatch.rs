@@ -14,6 +14,7 @@ use super::number::Number;
 use super::position::{AppendPosition, RetractPosition};
 use super::sum::{Sum, Sum0, SumWithRetract};
 use super::support::{Call, FunctionKind, Retraction};
+use super::two_phase::{Carried, Fixed};
 use super::value::Value;
 use super::versions::Bytes;
 use crate::OperatorError;
@@ -134,15 +135,15 @@ pub(super) fn distinct(
     distinct.ok_or_else(|| OperatorError::Internal(format!("no distinct table for a column of type {ty}")))
 }
 
-fn seen<T: super::native::Native>(shared: &Shared, table: &mut KeyedTable) -> Option<Box<dyn Distinct>> {
+fn seen<T: Fixed>(shared: &Shared, table: &mut KeyedTable) -> Option<Box<dyn Distinct>> {
     Some(Seen::<T>::boxed(shared, table))
 }
 
-fn counted<T: super::native::Native>(shared: &Shared, table: &mut KeyedTable) -> Option<Box<dyn Distinct>> {
+fn counted<T: Fixed>(shared: &Shared, table: &mut KeyedTable) -> Option<Box<dyn Distinct>> {
     Some(counted_keys::<T>(shared, table))
 }
 
-fn counted_keys<K: DistinctKey>(shared: &Shared, table: &mut KeyedTable) -> Box<dyn Distinct> {
+fn counted_keys<K: DistinctKey<Input: Carried<Key = K>>>(shared: &Shared, table: &mut KeyedTable) -> Box<dyn Distinct> {
     match shared.calls {
         1 => Counted::<K, i64>::boxed(shared, table),
         _ => Counted::<K, ManyCounts>::boxed(shared, table),

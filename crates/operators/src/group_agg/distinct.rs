@@ -20,6 +20,7 @@ use super::native::{Input, Native};
 use super::rows::{ACCUMULATE, EMPTY, FIRST, RETRACT, Rows};
 use super::slots::{MergedRows, Parts, merge_counted, merge_seen, union_counted, union_seen};
 use super::support::Call;
+use super::two_phase::{Carried, SlotCells};
 use super::value::BytesInput;
 use super::versions::Bytes;
 use crate::OperatorError;
@@ -162,7 +163,7 @@ pub(super) fn share<'a>(calls: impl IntoIterator<Item = &'a Call>) -> Vec<Share>
 }
 
 /// The distinct table of one argument, whatever its type.
-pub(super) trait Distinct: Debug + Send {
+pub(super) trait Distinct: SlotCells + Debug + Send {
     /// Decides for each call what each row does: `actions` has one element per call, overwritten with the rows' actions
     /// less those that change nothing for the call. `filters` are the rows that pass each call's filter.
     fn reduce(
@@ -191,12 +192,14 @@ pub(super) struct Seen<K> {
     pub(super) calls: usize,
 }
 
-impl<K: DistinctKey> Seen<K> {
+impl<K: DistinctKey<Input: Carried<Key = K>>> Seen<K> {
     /// Registers the table.
     pub(super) fn boxed(shared: &Shared, table: &mut KeyedTable) -> Box<dyn Distinct> {
         Box::new(Self::register(shared, table))
     }
+}
 
+impl<K: DistinctKey> Seen<K> {
     /// Registers the table.
     pub(super) fn register(shared: &Shared, table: &mut KeyedTable) -> Self {
         let calls = u32::try_from(shared.calls).unwrap_or(u32::MAX);
@@ -216,7 +219,7 @@ impl<K: DistinctKey> Seen<K> {
     }
 }
 
-impl<K: DistinctKey> Distinct for Seen<K> {
+impl<K: DistinctKey<Input: Carried<Key = K>>> Distinct for Seen<K> {
     fn reduce(
         &mut self,
         table: &mut KeyedTable,
@@ -398,12 +401,14 @@ pub(super) struct Counted<K, C> {
     pub(super) calls: usize,
 }
 
-impl<K: DistinctKey, C: Counts> Counted<K, C> {
+impl<K: DistinctKey<Input: Carried<Key = K>>, C: Counts> Counted<K, C> {
     /// Registers the table.
     pub(super) fn boxed(shared: &Shared, table: &mut KeyedTable) -> Box<dyn Distinct> {
         Box::new(Self::register(shared, table))
     }
+}
 
+impl<K: DistinctKey, C: Counts> Counted<K, C> {
     /// Registers the table.
     pub(super) fn register(shared: &Shared, table: &mut KeyedTable) -> Self {
         let key = Required::<K>::new("value", shared.ty.clone());
@@ -415,7 +420,7 @@ impl<K: DistinctKey, C: Counts> Counted<K, C> {
     }
 }
 
-impl<K: DistinctKey, C: Counts> Distinct for Counted<K, C> {
+impl<K: DistinctKey<Input: Carried<Key = K>>, C: Counts> Distinct for Counted<K, C> {
     fn reduce(
         &mut self,
         table: &mut KeyedTable,

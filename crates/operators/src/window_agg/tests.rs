@@ -97,6 +97,10 @@ impl Query {
         if matches!(self.window, WindowSpec::Hopping { .. }) && !self.calls.iter().any(|call| counts(&call)) {
             types.push(ty(TypeKind::BigInt));
         }
+        let mut sets: Vec<&[usize]> =
+            self.calls.iter().filter(|call| call.distinct).map(|call| call.args.as_slice()).collect();
+        sets.dedup();
+        types.extend(sets.iter().map(|_| ty(TypeKind::View)));
         types.push(ty(TypeKind::BigInt));
         let fields = types.into_iter().enumerate().map(|(i, ty)| Field { name: format!("b{i}"), ty }).collect();
         LogicalType { kind: TypeKind::Row(fields), nullable: false }

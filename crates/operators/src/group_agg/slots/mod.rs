@@ -19,7 +19,7 @@ mod aggregate;
 mod distinct;
 mod entries;
 
-use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, new_null_array};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Int64Type};
 use streamfusion_plan::Reason;
@@ -32,8 +32,10 @@ use streamfusion_state::{KeyedTable, Touched};
 
 use self::aggregate::{SlotAggregate, column_types, register};
 pub(super) use self::distinct::{MergedRows, merge_counted, merge_seen, union_counted, union_seen};
+use super::distinct::share;
 use super::rows::{ACCUMULATE, RETRACT, Rows, is_accumulate};
 use super::support::{self, Call, FunctionKind, Retraction};
+use super::two_phase::{check_distinct, check_sets};
 use super::{CallState, DistinctState, column, restrict, share_distinct_tables};
 use crate::OperatorError;
 
@@ -163,10 +165,11 @@ impl SlotAggregates {
         behind: usize,
     ) -> Result<(), Reason> {
         let (calls, _) = resolve(spec)?;
-        if calls.iter().any(|call| call.distinct) {
-            return Err(Reason::new("DISTINCT aggregates are not supported natively in two phases"));
-        }
-        let expected = calls.iter().map(column_types).collect::<Result<Vec<_>, _>>()?.concat();
+        calls.iter().filter(|call| call.distinct).try_for_each(check_distinct)?;
+        let sets = share(&calls);
+        check_sets(&sets)?;
+        let mut expected = calls.iter().map(column_types).collect::<Result<Vec<_>, _>>()?.concat();
+        expected.extend(sets.iter().map(|_| DataType::Binary));
         let fields = row.fields();
         let found = fields.get(before..fields.len().saturating_sub(behind)).unwrap_or_default();
         let found = found.iter().map(|field| arrow_type(&field.ty)).collect::<Result<Vec<_>, _>>()?;
@@ -294,7 +297,7 @@ impl SlotAggregates {
         Ok((columns, counted))
     }
 
-    /// The accumulators of slots, as they lie between two phases: the columns of all calls, a row per slot.
+    /// The accumulators of slots, as they lie between two phases: the columns of all calls, and one per DISTINCT set behind them; a row per slot.
     pub(crate) fn accumulators(
         &mut self,
         table: &mut KeyedTable,
@@ -302,7 +305,16 @@ impl SlotAggregates {
     ) -> Result<Vec<ArrayRef>, OperatorError> {
         let mut columns = Vec::new();
         for state in &mut self.calls {
-            state.aggregate.accumulators(table, slots, &mut columns)?;
+            if state.call.distinct {
+                // nobody reads them: the call takes values when its set is merged
+                let types = column_types(&state.call).map_err(|reason| OperatorError::Internal(reason.to_string()))?;
+                columns.extend(types.iter().map(|ty| new_null_array(ty, slots.len())));
+            } else {
+                state.aggregate.accumulators(table, slots, &mut columns)?;
+            }
+        }
+        for distinct in &mut self.distincts {
+            columns.push(distinct.values.cells(table, slots)?);
         }
         Ok(columns)
     }
@@ -315,10 +327,19 @@ impl SlotAggregates {
         batch: &Batch,
         first: usize,
     ) -> Result<(), OperatorError> {
-        for (state, columns) in self.calls.iter_mut().zip(&self.columns) {
+        for (state, columns) in self.calls.iter_mut().zip(&self.columns).filter(|(state, _)| !state.call.distinct) {
             let columns = columns.clone().map(|place| column(batch, first + place).cloned());
             let columns = columns.collect::<Result<Vec<_>, _>>()?;
             state.aggregate.fold_accumulators(table, &self.rows.touched, &columns)?;
+        }
+        let first_set = first + self.columns.last().map_or(0, |columns| columns.end);
+        for (number, distinct) in self.distincts.iter_mut().enumerate() {
+            let MergedRows { groups, values, actions } =
+                distinct.values.merge_cells(table, &self.rows.touched, column(batch, first_set + number)?)?;
+            let touched = Touched { groups, slots: self.rows.touched.slots.clone() };
+            for (call, actions) in distinct.calls.iter().zip(&actions) {
+                self.calls[*call].aggregate.fold(table, &touched, Some(&values), Some(actions))?;
+            }
         }
         Ok(())
     }

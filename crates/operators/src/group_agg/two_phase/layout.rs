@@ -82,13 +82,7 @@ impl Phase {
         }
         let columns = calls.iter().map(column_types).collect::<Result<Vec<_>, _>>()?;
         let sets = share(&calls);
-        for (number, set) in sets.iter().enumerate() {
-            if sets.iter().take(number).any(|other| other.column == set.column) {
-                return Err(Reason::new(
-                    "more than 64 DISTINCT aggregates of one column are not supported natively in two phases",
-                ));
-            }
-        }
+        check_sets(&sets)?;
         check_columns(
             columns.iter().flatten().chain(sets.iter().map(|_| &DataType::Binary)),
             plan.accumulators,
@@ -124,6 +118,18 @@ impl Phase {
         let arrow = types.iter().map(arrow_type).collect::<Result<Vec<_>, _>>()?;
         Keys::try_new(&(0..part.len()).collect::<Vec<_>>(), &types, &arrow)
     }
+}
+
+/// Whether there is one set per argument, as Flink has them, whatever the number of calls.
+pub(in crate::group_agg) fn check_sets(sets: &[Share]) -> Result<(), Reason> {
+    for (number, set) in sets.iter().enumerate() {
+        if sets.iter().take(number).any(|other| other.column == set.column) {
+            return Err(Reason::new(
+                "more than 64 DISTINCT aggregates of one column are not supported natively in two phases",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Whether `columns` are those of `rows` behind so many keys.

@@ -15,7 +15,7 @@ const DIGITS_OF_SETS: u8 = 28;
 const DIGITS_OF_ROWS: u8 = 19;
 
 /// Whether a DISTINCT call may take its values in any order.
-pub(super) fn check_distinct(call: &Call) -> Result<(), Reason> {
+pub(in crate::group_agg) fn check_distinct(call: &Call) -> Result<(), Reason> {
     match call.function {
         FunctionKind::Count | FunctionKind::Sum(_) | FunctionKind::Sum0 | FunctionKind::Avg => {
             match unordered(call, DIGITS_OF_SETS) {

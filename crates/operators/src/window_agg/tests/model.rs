@@ -1,10 +1,10 @@
 //! SliceUnsharedSyncStateWindowAggProcessor and SliceSharedSyncStateWindowAggProcessor, with lists of rows for accumulators.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use streamfusion_plan::node::WindowSpec;
 
-use super::Query;
+use super::{Query, TEXT};
 use crate::window::testing::{Event, Row};
 
 /// What comes out: per key its rows, in order.
@@ -152,13 +152,14 @@ impl<'a> Model<'a> {
             };
             self.query.grouping.iter().map(cell).collect::<String>()
         });
-        let mut distinct: Vec<i64> = rows.iter().filter_map(|row| row.k).collect();
-        distinct.sort_unstable();
-        distinct.dedup();
+        let keys: BTreeSet<i64> = rows.iter().filter_map(|row| row.k).collect();
+        let texts: BTreeSet<&String> = rows.iter().filter_map(|row| row.v.as_ref()).collect();
         let number = |number: Option<i64>| number.map_or_else(|| "NULL".to_owned(), |number| number.to_string());
         let value = |call: &streamfusion_plan::node::AggCall| match (call.function.name(), call.args.as_slice()) {
             ("COUNT", []) => rows.len().to_string(),
-            ("COUNT", _) if call.distinct => distinct.len().to_string(),
+            ("COUNT", [TEXT]) => texts.len().to_string(),
+            ("COUNT", _) => keys.len().to_string(),
+            ("SUM", _) if call.distinct => number(keys.iter().copied().reduce(|a, b| a + b)),
             ("SUM", _) => number(rows.iter().map(|row| row.id).reduce(|a, b| a + b)),
             ("MAX", _) => rows.iter().filter_map(|row| row.v.clone()).max().unwrap_or_else(|| "NULL".to_owned()),
             ("LAST_VALUE", _) => number(rows.last().map(|row| row.id)),

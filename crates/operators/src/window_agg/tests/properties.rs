@@ -35,8 +35,10 @@ fn query(two_phases: bool) -> impl Strategy<Value = Query> {
             1 => vec![call("SUM", &[ID], false), call("MAX", &[TEXT], false)],
             _ => vec![call("COUNT", &[], false), call("SUM", &[ID], false)],
         };
-        if !two_phases && which > 0 {
+        if which > 0 {
             calls.push(call("COUNT", &[KEY], true));
+            calls.push(call("SUM", &[KEY], true));
+            calls.push(call("COUNT", &[TEXT], true));
         }
         if !two_phases && which > 0 && matches!(window, WindowSpec::Tumbling { .. }) {
             calls.push(call("LAST_VALUE", &[ID], false));

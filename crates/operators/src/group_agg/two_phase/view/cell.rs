@@ -1,5 +1,11 @@
 //! The bytes of a cell: see the [module](super) for their order.
 
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray};
+use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+
+use super::marks::Marks;
 use crate::OperatorError;
 
 /// The version that is written, and the only one that is read.
@@ -7,7 +13,7 @@ pub(super) const VERSION: u8 = 1;
 
 /// What is wrong with a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(in crate::group_agg::two_phase) enum Malformed {
+pub(in crate::group_agg) enum Malformed {
     #[error("it ends too early")]
     Truncated,
     #[error("it goes on behind its entries")]
@@ -36,7 +42,7 @@ impl From<Malformed> for OperatorError {
 
 /// What is left of a cell.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::group_agg::two_phase) struct Cursor<'a>(&'a [u8]);
+pub(in crate::group_agg) struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
     /// A cell of this kind, behind its version and kind.
@@ -47,6 +53,13 @@ impl<'a> Cursor<'a> {
             [version, ..] if *version != VERSION => Err(Malformed::Version(*version)),
             _ => Err(Malformed::Truncated),
         }
+    }
+
+    /// A cell with the set of so many calls, behind their number.
+    pub(super) fn open_set<M: Marks>(cell: &'a [u8], calls: usize) -> Result<Self, Malformed> {
+        let mut cell = Self::open(cell, M::KIND)?;
+        let found = cell.varint()?;
+        if found == calls as u64 { Ok(cell) } else { Err(Malformed::Calls { found, expected: calls }) }
     }
 
     #[inline]
@@ -123,6 +136,53 @@ pub(super) fn put_varint(mut value: u64, out: &mut Vec<u8>) {
 #[inline]
 pub(super) fn put_count(count: i64, out: &mut Vec<u8>) {
     put_varint(((count << 1) ^ (count >> 63)).cast_unsigned(), out);
+}
+
+/// A column of cells.
+pub(super) fn binary(cells: &ArrayRef) -> Result<&BinaryArray, OperatorError> {
+    cells
+        .as_binary_opt::<i32>()
+        .filter(|cells| cells.null_count() == 0)
+        .ok_or_else(|| OperatorError::Input(format!("maps of values of type {} or with NULLs", cells.data_type())))
+}
+
+/// Writes a column of cells with sets.
+#[derive(Debug)]
+pub(super) struct Cells {
+    bytes: Vec<u8>,
+    offsets: Vec<i32>,
+}
+
+impl Cells {
+    pub(super) fn with_capacity(cells: usize) -> Self {
+        let mut offsets = Vec::with_capacity(cells + 1);
+        offsets.push(0);
+        Self { bytes: Vec::with_capacity(cells * 4), offsets }
+    }
+
+    /// Begins a cell with the set of so many calls; so many entries follow.
+    pub(super) fn open<M: Marks>(&mut self, calls: usize, entries: usize) {
+        self.bytes.extend([VERSION, M::KIND]);
+        put_varint(calls as u64, &mut self.bytes);
+        put_varint(entries as u64, &mut self.bytes);
+    }
+
+    /// Where entries go.
+    #[inline]
+    pub(super) fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Ends the cell.
+    pub(super) fn close(&mut self) -> Result<(), OperatorError> {
+        self.offsets.push(i32::try_from(self.bytes.len()).map_err(|_| OperatorError::TooLarge)?);
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> Result<ArrayRef, OperatorError> {
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(self.offsets));
+        Ok(Arc::new(BinaryArray::try_new(offsets, Buffer::from_vec(self.bytes), None)?))
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use super::cell::{Cursor, Malformed, put_count};
 
 /// What calls know of the values of a set in a frame, by entry.
-pub(in crate::group_agg::two_phase) trait Marks: Debug + Send {
+pub(in crate::group_agg) trait Marks: Debug + Send {
     /// The kind of a cell with such entries.
     const KIND: u8;
 
@@ -35,7 +35,7 @@ pub(in crate::group_agg::two_phase) trait Marks: Debug + Send {
 
 /// One bit per call, over rows that insert only.
 #[derive(Debug)]
-pub(in crate::group_agg::two_phase) struct SeenMarks {
+pub(in crate::group_agg) struct SeenMarks {
     calls: usize,
     pub(super) seen: Vec<u64>,
 }
@@ -109,7 +109,7 @@ impl Marks for SeenMarks {
 
 /// One count per call, over rows that retract.
 #[derive(Debug)]
-pub(in crate::group_agg::two_phase) struct CountMarks {
+pub(in crate::group_agg) struct CountMarks {
     calls: usize,
     counts: Vec<i64>,
 }
@@ -121,7 +121,7 @@ impl CountMarks {
     }
 
     #[inline]
-    fn of_mut(&mut self, entry: usize) -> &mut [i64] {
+    pub(super) fn of_mut(&mut self, entry: usize) -> &mut [i64] {
         &mut self.counts[entry * self.calls..(entry + 1) * self.calls]
     }
 }

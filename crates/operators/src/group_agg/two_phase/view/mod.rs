@@ -23,11 +23,13 @@ mod cell;
 mod extremum;
 mod marks;
 mod set;
+mod slots;
 mod stored;
 mod value;
 
 pub(super) use extremum::{Extremes, StoredExtremum};
 pub(super) use marks::{CountMarks, SeenMarks};
 pub(super) use set::{FrameSet, Set};
+pub(in crate::group_agg) use slots::SlotCells;
 pub(super) use stored::{StoredSet, StoredValues};
-pub(super) use value::Carried;
+pub(in crate::group_agg) use value::{Carried, Fixed};

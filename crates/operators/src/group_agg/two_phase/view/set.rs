@@ -4,12 +4,10 @@
 //! emptied by a stamp, since a frame may have no more than one row. When the frame ends, entries go out by number.
 
 use std::fmt::Debug;
-use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray};
-use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow::array::{Array, ArrayRef};
 
-use super::cell::{Cursor, Malformed, VERSION, put_varint};
+use super::cell::{Cells, Cursor, binary};
 use super::marks::Marks;
 use super::value::Carried;
 use crate::OperatorError;
@@ -127,15 +125,9 @@ impl<I: Carried, M: Marks> FrameSet<I, M> {
 
     /// Takes cells.
     pub(super) fn merge(&mut self, rows: &Numbered<'_>, cells: &ArrayRef) -> Result<(), OperatorError> {
-        let cells = cells.as_binary_opt::<i32>().filter(|cells| cells.null_count() == 0).ok_or_else(|| {
-            OperatorError::Input(format!("maps of values of type {} or with NULLs", cells.data_type()))
-        })?;
+        let cells = binary(cells)?;
         for (row, number) in rows.rows.clone().zip(rows.numbers) {
-            let mut cell = Cursor::open(cells.value(row), M::KIND)?;
-            let (found, expected) = (cell.varint()?, self.marks.calls());
-            if found != expected as u64 {
-                return Err(Malformed::Calls { found, expected }.into());
-            }
+            let mut cell = Cursor::open_set::<M>(cells.value(row), self.marks.calls())?;
             for _ in 0..cell.entries()? {
                 let entry = self.find_or_add(*number, I::read(&mut cell)?)?;
                 self.marks.merge(entry, &mut cell)?;
@@ -213,24 +205,19 @@ impl<I: Carried, M: Marks> Set for FrameSet<I, M> {
 
     fn take_column(&mut self, count: usize) -> Result<ArrayRef, OperatorError> {
         let (order, ends) = self.by_number(count, |marks, entry| !marks.is_empty(entry));
-        let mut bytes = Vec::with_capacity(count * 4 + order.len() * (size_of::<u64>() + 1));
-        let mut offsets = Vec::with_capacity(count + 1);
-        offsets.push(0_i32);
+        let mut cells = Cells::with_capacity(count);
         let mut start = 0;
         for end in ends {
-            bytes.extend([VERSION, M::KIND]);
-            put_varint(self.marks.calls() as u64, &mut bytes);
-            put_varint((end - start) as u64, &mut bytes);
+            cells.open::<M>(self.marks.calls(), end - start);
             for entry in &order[start..end] {
-                I::write(self.value(*entry), &mut bytes);
-                self.marks.write(*entry as usize, &mut bytes);
+                I::write(self.value(*entry), cells.bytes());
+                self.marks.write(*entry as usize, cells.bytes());
             }
-            offsets.push(i32::try_from(bytes.len()).map_err(|_| OperatorError::TooLarge)?);
+            cells.close()?;
             start = end;
         }
         self.clear();
-        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
-        Ok(Arc::new(BinaryArray::try_new(offsets, Buffer::from_vec(bytes), None)?))
+        cells.finish()
     }
 
     fn bytes(&self) -> usize {

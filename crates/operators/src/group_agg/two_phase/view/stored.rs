@@ -48,7 +48,7 @@ pub(in crate::group_agg::two_phase) trait StoredSet: Debug + Send {
 }
 
 /// The table of a set.
-pub(in crate::group_agg::two_phase) trait SetTable: Debug + Send {
+pub(in crate::group_agg) trait SetTable: Debug + Send {
     type Key: DistinctKey;
     type Marks: Marks;
     type Entries: Entries;
@@ -56,6 +56,16 @@ pub(in crate::group_agg::two_phase) trait SetTable: Debug + Send {
     fn register(shared: &Shared, table: &mut KeyedTable) -> Self;
 
     fn id(&self) -> EntriesId<Self::Entries>;
+
+    /// How many calls share the set, and the type of its values.
+    fn shape(&self) -> (usize, &DataType);
+
+    /// The value at a position; what calls know of it goes to the first entry of `marks`.
+    fn read<'a>(
+        entries: &'a Self::Entries,
+        position: u32,
+        marks: &mut Self::Marks,
+    ) -> <<Self::Key as DistinctKey>::Input as Input>::Item<'a>;
 
     /// Merges a value of the frame, and appends for each call what it does.
     fn merge(
@@ -79,6 +89,18 @@ impl<K: DistinctKey> SetTable for Seen<K> {
 
     fn id(&self) -> EntriesId<Self::Entries> {
         self.seen
+    }
+
+    fn shape(&self) -> (usize, &DataType) {
+        (self.calls, &self.ty)
+    }
+
+    fn read<'a>(entries: &'a Self::Entries, position: u32, marks: &mut SeenMarks) -> <K::Input as Input>::Item<'a> {
+        let entry = entries.table().get(position);
+        if let Some(seen) = marks.seen.first_mut() {
+            *seen = entry.value;
+        }
+        entry.key.item()
     }
 
     fn merge(
@@ -112,6 +134,16 @@ impl<K: DistinctKey, C: Counts> SetTable for Counted<K, C> {
 
     fn id(&self) -> EntriesId<Self::Entries> {
         self.counts
+    }
+
+    fn shape(&self) -> (usize, &DataType) {
+        (self.calls, &self.ty)
+    }
+
+    fn read<'a>(entries: &'a Self::Entries, position: u32, marks: &mut CountMarks) -> <K::Input as Input>::Item<'a> {
+        let entry = entries.table().get(position);
+        marks.of_mut(0).copy_from_slice(entry.value.as_slice());
+        entry.key.item()
     }
 
     fn merge(

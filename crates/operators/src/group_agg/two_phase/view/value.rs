@@ -15,7 +15,7 @@ use crate::group_agg::value::BytesInput;
 use crate::group_agg::versions::Bytes;
 
 /// A value of a map.
-pub(in crate::group_agg::two_phase) trait Carried: Input {
+pub(in crate::group_agg) trait Carried: Input {
     /// The same in state.
     type Key: DistinctKey<Input = Self>;
     /// Values of a frame, by number.
@@ -41,7 +41,7 @@ pub(in crate::group_agg::two_phase) trait Carried: Input {
 }
 
 /// A value of fixed width in a cell.
-pub(in crate::group_agg::two_phase) trait Fixed: Native {
+pub(in crate::group_agg) trait Fixed: Native {
     fn write(self, out: &mut Vec<u8>);
 
     fn read(cell: &mut Cursor<'_>) -> Result<Self, Malformed>;
@@ -119,7 +119,7 @@ impl<T: Fixed> Carried for T {
 
 /// Texts, one behind the other.
 #[derive(Debug, Default)]
-pub(in crate::group_agg::two_phase) struct Texts {
+pub(in crate::group_agg) struct Texts {
     bytes: Vec<u8>,
     /// Where each ends.
     ends: Vec<usize>,

@@ -88,10 +88,27 @@ class WindowAggregateParityTest {
         onePhase("FIRST_VALUE(v), LAST_VALUE(name), LAST_VALUE(id)", TUMBLE).batchSizes(1, 7).run();
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {TUMBLE, HOP, CUMULATE})
+    void distinctValuesInTwoPhases(String window) throws Exception {
+        twoPhases("COUNT(DISTINCT v), COUNT(DISTINCT v) FILTER (WHERE id > 300), COUNT(DISTINCT name), COUNT(*), SUM(v)", window)
+                .batchSizes(7)
+                .run();
+    }
+
     @Test
-    void distinctInTwoPhasesStaysOnFlink() throws Exception {
-        over(query("COUNT(DISTINCT v)", TUMBLE), WindowedRows.rows(300, 7))
-                .expectStock("LocalWindowAggregate", "")
+    void distinctSumsInTwoPhasesOnRocksDb() throws Exception {
+        twoPhases("COUNT(DISTINCT v), SUM(DISTINCT v), AVG(DISTINCT v) FILTER (WHERE id > 300), COUNT(DISTINCT name)", TUMBLE)
+                .set("state.backend.type", "rocksdb")
+                .parallelism(2)
+                .batchSizes(7)
+                .run();
+    }
+
+    @Test
+    void distinctSumsOfDoublesInTwoPhasesStayOnFlink() throws Exception {
+        over(query("COUNT(DISTINCT v), SUM(DISTINCT CAST(v AS DOUBLE))", TUMBLE), WindowedRows.rows(300, 7))
+                .expectStock("LocalWindowAggregate", "hash map")
                 .expectStock("GlobalWindowAggregate", "")
                 .expectStock("Exchange", "")
                 .run();
@@ -179,13 +196,15 @@ class WindowAggregateParityTest {
                     .batchSizes(1, 7)
                     .run();
         }
-        Parity.of(query("COUNT(*), SUM(v), AVG(v)", window))
-                .changelog("t", WindowedRows.local("'2' SECOND"), "+I,-U,+U,-D", changes())
-                .upsertBy("g")
-                .perKey()
-                .expectNative(TWO_PHASES)
-                .batchSizes(1, 7)
-                .run();
+        for (String calls : new String[] {"COUNT(*), SUM(v), AVG(v)", "COUNT(DISTINCT v), COUNT(DISTINCT name), SUM(v)"}) {
+            Parity.of(query(calls, window))
+                    .changelog("t", WindowedRows.local("'2' SECOND"), "+I,-U,+U,-D", changes())
+                    .upsertBy("g")
+                    .perKey()
+                    .expectNative(TWO_PHASES)
+                    .batchSizes(1, 7)
+                    .run();
+        }
     }
 
     @ParameterizedTest
