@@ -39,6 +39,10 @@ pub(crate) fn operator(
             let find = |pointer: &str| functions.get(pointer).cloned();
             Some(Box::new(WatermarkAssigner::try_new(assigner, &find).map_err(failed)?))
         }
+        NodeKind::WindowTableFunction(function) if matches!(function.windowing.window, WindowSpec::Session { .. }) => {
+            let (input, context) = keyed(spec, context)?;
+            Some(unslicing::open_session_function(function, input, context).map_err(failed)?)
+        }
         NodeKind::WindowTableFunction(function) => {
             Some(Box::new(WindowTableFunction::try_new(function).map_err(failed)?))
         }

@@ -43,8 +43,14 @@ impl Capabilities for Engine {
                 Ok(NativeNode::default())
             }
             NodeKind::WindowTableFunction(spec) => {
-                window_table_function::supports(spec)?;
                 carried(&node.output)?;
+                if let WindowSpec::Session { partition, .. } = &spec.windowing.window {
+                    let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
+                    hashable(partition, input)?;
+                    unslicing::supports_session_function(spec, input)?;
+                    return Ok(NativeNode { hosts: Vec::new(), stateful: true });
+                }
+                window_table_function::supports(spec)?;
                 Ok(NativeNode::default())
             }
             NodeKind::Expand(spec) => {

@@ -1,6 +1,7 @@
 //! The window that a row has for itself.
 
 use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::compute::is_not_null;
 use arrow::datatypes::{DataType, TimeUnit, TimestampMillisecondType};
 use streamfusion_expr::error::ExprError;
 use streamfusion_row::Batch;
@@ -30,6 +31,8 @@ pub(crate) enum NullTime {
     Refused(&'static str),
     /// The epoch: what lies in a BinaryRow for it.
     Epoch,
+    /// That of a row which is dropped.
+    Dropped,
 }
 
 /// Windows that each key has of its own.
@@ -56,6 +59,31 @@ pub(crate) enum Windows {
         /// The column of its end.
         end: usize,
     },
+}
+
+impl Windows {
+    /// Whether rows that have no time are dropped.
+    pub(super) fn drops_rows_without_time(self) -> bool {
+        self.dropping().is_some()
+    }
+
+    /// The column with the time, where a row without one is dropped.
+    fn dropping(self) -> Option<usize> {
+        match self {
+            Self::Session { time: Time::Column(column, NullTime::Dropped), .. }
+            | Self::Tumbling { time: Time::Column(column, NullTime::Dropped), .. } => Some(column),
+            Self::Session { .. } | Self::Tumbling { .. } | Self::Attached { .. } => None,
+        }
+    }
+
+    /// The rows of a batch that are not dropped for want of a time.
+    pub(super) fn with_time(self, batch: Batch) -> Result<Batch, OperatorError> {
+        let times = self.dropping().and_then(|column| batch.columns().get(column));
+        match times.filter(|times| times.null_count() > 0) {
+            None => Ok(batch),
+            Some(times) => Ok(batch.filter(&is_not_null(times)?)?),
+        }
+    }
 }
 
 /// The windows of the rows of a batch.
@@ -140,7 +168,7 @@ fn read(batch: &Batch, column: usize, null: NullTime, out: &mut Vec<i64>) -> Res
         (Some(_), NullTime::Refused(message)) => {
             return Err(ExprError::Java { class: "java.lang.RuntimeException", message: message.to_owned() }.into());
         }
-        (Some(nulls), NullTime::Epoch) => {
+        (Some(nulls), NullTime::Epoch | NullTime::Dropped) => {
             let values = values.values().iter().zip(nulls.iter());
             out.extend(values.map(|(value, valid)| if valid { *value } else { 0 }));
         }

@@ -1,14 +1,18 @@
-//! Aggregates over windows that each key has of its own: sessions, above all.
+//! Windows that each key has of its own: sessions, above all.
 //!
-//! A row finds its window among those that are open for its key ([`open`]), opens one, or makes one of two ([`sessions`]). What it is
-//! accumulated in is a slot of the state, one per key and window. A window goes out once, when its time has come ([`timers`]), as
-//! +I, and is forgotten with that. What is late is decided row by row, by the window that comes out ([`clock`]).
+//! A row finds its window among those that are open for its key ([`open`]), opens one, or makes one of two ([`sessions`]). A slot of the state,
+//! one per key and window, has what becomes of it: accumulators ([`contents`]), or the row itself ([`kept`]). A window goes out once,
+//! when its time has come ([`timers`]), and is forgotten with that. What is late is decided row by row, by the window that comes out
+//! ([`clock`]).
 //!
-//! Follows: UnsliceWindowAggProcessor, WindowAggOperator, MergingWindowProcessFunction, Flink 2.2. Differences: between keys whose windows
-//! are due at the same time Flink has no order; here it is that of their slots.
+//! Follows: UnsliceWindowAggProcessor, WindowAggOperator, UnalignedWindowTableFunctionOperator, MergingWindowProcessFunction, Flink 2.2.
+//! Differences: between keys whose windows are due at the same time Flink has no order; here it is that of their slots.
 
 mod assign;
 mod clock;
+mod contents;
+mod function;
+mod kept;
 mod open;
 mod operator;
 mod sessions;
@@ -28,11 +32,14 @@ use streamfusion_state::{KeyedTable, StateContext};
 
 pub(crate) use self::assign::{Assigned, NullTime, Time, Windows};
 pub(crate) use self::clock::{Clock, LateRule};
-pub(crate) use self::operator::{Progress, keep, property};
+pub(crate) use self::contents::{keep, property};
+pub use self::function::{open_session_function, supports_session_function};
+pub(crate) use self::operator::Progress;
 
 use self::assign::NULL_ROW_TIME;
+use self::contents::{Accumulators, Contents};
 use self::open::{Bounds, OpenWindows};
-use self::operator::UnslicingAgg;
+use self::operator::Unslicing;
 use crate::group_agg::{Merging, SlotAggregates, SlotCalls};
 use crate::keys::Keys;
 use crate::window::WindowZone;
@@ -58,14 +65,59 @@ pub(crate) struct Spec<'a> {
     pub(crate) input: &'a LogicalType,
 }
 
+/// The keys of rows of the type `input`, by columns.
+fn keys(columns: &[usize], input: &LogicalType) -> Result<Keys, Reason> {
+    let field = |column: &usize| input.fields().get(*column).map(|field| field.ty.clone());
+    let missing = || Reason::new("the plan names a column that its input does not have");
+    let types = columns.iter().map(field).collect::<Option<Vec<_>>>().ok_or_else(missing)?;
+    let arrow = types.iter().map(arrow_type).collect::<Result<Vec<_>, _>>()?;
+    Keys::try_new(columns, &types, &arrow)
+}
+
+/// How time is told, and what is done with it.
+#[derive(Debug)]
+struct Timing {
+    windows: Windows,
+    domain: TimeDomain,
+    progress: Progress,
+    clock: Clock,
+}
+
+/// An operator with empty state; `register` adds what it keeps of rows to its table.
+fn operator<C: Contents + 'static>(
+    keys: Keys,
+    timing: Timing,
+    context: &StateContext,
+    register: impl FnOnce(&mut KeyedTable) -> Result<C, OperatorError>,
+) -> Result<Box<dyn Operator>, OperatorError> {
+    let mut table = KeyedTable::namespaced(TABLE, keys.layout(), None, context);
+    let mut bound = |name| table.add_column(name, None, Required::new("", DataType::Int64), 0);
+    let bounds = Bounds { start: bound("start"), end: bound("end") };
+    let contents = register(&mut table)?;
+    let Timing { windows, domain, progress, clock } = timing;
+    Ok(Box::new(Unslicing {
+        open: OpenWindows::new(&keys, context),
+        keys,
+        table,
+        bounds,
+        contents,
+        windows,
+        domain,
+        progress,
+        clock,
+        assigned: Assigned::default(),
+        due: Vec::new(),
+        pulled: 0,
+        late: 0,
+        without_time: 0,
+        restored: false,
+    }))
+}
+
 impl<'a> Spec<'a> {
     /// The keys of the rows.
     pub(crate) fn keys(&self) -> Result<Keys, Reason> {
-        let field = |column: &usize| self.input.fields().get(*column).map(|field| field.ty.clone());
-        let missing = || Reason::new("the plan names a column that its input does not have");
-        let types = self.grouping.iter().map(field).collect::<Option<Vec<_>>>().ok_or_else(missing)?;
-        let arrow = types.iter().map(arrow_type).collect::<Result<Vec<_>, _>>()?;
-        Keys::try_new(self.grouping, &types, &arrow)
+        keys(self.grouping, self.input)
     }
 
     pub(crate) fn slot_calls(&self) -> SlotCalls<'a> {
@@ -88,27 +140,16 @@ impl<'a> Spec<'a> {
     /// The aggregate, with empty state. Errors if [`Spec::supports`] refuses it.
     pub(crate) fn open(&self, context: &StateContext) -> Result<Box<dyn Operator>, OperatorError> {
         let keys = self.keys().map_err(|reason| OperatorError::Internal(reason.to_string()))?;
-        let mut table = KeyedTable::namespaced(TABLE, keys.layout(), None, context);
-        let mut bound = |name| table.add_column(name, None, Required::new("", DataType::Int64), 0);
-        let bounds = Bounds { start: bound("start"), end: bound("end") };
-        let calls = SlotAggregates::try_new(&self.slot_calls(), &mut table)?;
-        Ok(Box::new(UnslicingAgg {
-            open: OpenWindows::new(&keys, context),
-            keys,
-            table,
-            bounds,
-            calls,
+        let timing = Timing {
             windows: self.windows,
             domain: self.domain,
             progress: self.progress,
-            properties: self.properties.to_vec(),
             clock: Clock::new(WindowZone::new(self.zone), self.rule),
-            assigned: Assigned::default(),
-            due: Vec::new(),
-            pulled: 0,
-            late: 0,
-            restored: false,
-        }))
+        };
+        operator(keys, timing, context, |table| {
+            let calls = SlotAggregates::try_new(&self.slot_calls(), table)?;
+            Ok(Accumulators { calls, properties: self.properties.to_vec() })
+        })
     }
 }
 

@@ -1,11 +1,7 @@
 //! Rows into the windows of their keys, windows out when they are due.
 
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, BooleanArray, TimestampMillisecondArray, new_null_array};
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::array::BooleanArray;
 use streamfusion_expr::error::ExprError;
-use streamfusion_plan::node::WindowProperty;
 use streamfusion_plan::types::TimeDomain;
 use streamfusion_row::Batch;
 use streamfusion_state::canonical::Sections;
@@ -13,12 +9,11 @@ use streamfusion_state::{KeyedState, KeyedTable, RestoreError, StateError, State
 
 use super::assign::{Assigned, Windows};
 use super::clock::{Clock, LateRule};
+use super::contents::{Contents, Pulled};
 use super::open::{Bounds, Due, OpenWindows, Run};
 use super::sessions::Ended;
-use crate::group_agg::SlotAggregates;
 use crate::keys::Keys;
-use crate::window::{TimeWindow, WindowZone};
-use crate::{OUTPUT_BATCH_ROWS, Operator, OperatorError, Residence};
+use crate::{DroppedRows, Operator, OperatorError, Residence};
 
 /// Whether a checkpoint keeps how far event time had come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,15 +24,14 @@ pub(crate) enum Progress {
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct UnslicingAgg {
+pub(super) struct Unslicing<C> {
     pub(super) keys: Keys,
     pub(super) table: KeyedTable,
     pub(super) bounds: Bounds,
-    pub(super) calls: SlotAggregates,
+    pub(super) contents: C,
     pub(super) windows: Windows,
     pub(super) domain: TimeDomain,
     pub(super) progress: Progress,
-    pub(super) properties: Vec<WindowProperty>,
     pub(super) clock: Clock,
     pub(super) open: OpenWindows,
     pub(super) assigned: Assigned,
@@ -45,15 +39,18 @@ pub(super) struct UnslicingAgg {
     pub(super) due: Vec<Due>,
     pub(super) pulled: usize,
     pub(super) late: u64,
+    /// Rows that were dropped because they have no time.
+    pub(super) without_time: u64,
     /// Whether the state has windows that were restored and are not in `open` yet.
     pub(super) restored: bool,
 }
 
-impl UnslicingAgg {
+impl<C: Contents> Unslicing<C> {
     /// Takes over what was restored.
     fn refresh(&mut self) -> Result<(), OperatorError> {
         if std::mem::take(&mut self.restored) {
             self.open.restore(&mut self.keys, self.bounds, &mut self.table, &self.clock)?;
+            self.contents.restore(&mut self.table)?;
         }
         Ok(())
     }
@@ -65,15 +62,12 @@ impl UnslicingAgg {
 
     /// The results of the next windows that have fired, which are forgotten with that.
     fn hand_out(&mut self) -> Result<Option<Batch>, OperatorError> {
-        while self.pulled < self.due.len() {
-            let end = self.due.len().min(self.pulled + OUTPUT_BATCH_ROWS);
-            let fired = self.due.get(self.pulled..end).unwrap_or_default();
-            self.pulled = end;
-            let batch =
-                results(&self.keys, &mut self.calls, &mut self.table, &self.properties, &self.clock.zone, fired)?;
-            for due in fired {
+        while let Some(fired) = self.due.get(self.pulled..).filter(|fired| !fired.is_empty()) {
+            let Pulled { batch, windows } = self.contents.pull(&self.keys, &mut self.table, &self.clock.zone, fired)?;
+            for due in fired.iter().take(windows) {
                 self.table.remove(due.slot)?;
             }
+            self.pulled += windows;
             if batch.is_some() {
                 return Ok(batch);
             }
@@ -118,52 +112,7 @@ fn in_time(batch: &Batch, first: usize, run: &Run) -> Result<Batch, OperatorErro
     Ok(rows.filter(&BooleanArray::from(mask))?)
 }
 
-/// A row per window, but for windows whose rows were all taken back.
-fn results(
-    keys: &Keys,
-    calls: &mut SlotAggregates,
-    table: &mut KeyedTable,
-    properties: &[WindowProperty],
-    zone: &WindowZone,
-    fired: &[Due],
-) -> Result<Option<Batch>, OperatorError> {
-    let mut slots: Vec<u32> = fired.iter().map(|due| due.slot).collect();
-    let mut windows: Vec<TimeWindow> = fired.iter().map(|due| due.window).collect();
-    if let Some(counts) = calls.counts(table, &slots)? {
-        keep(&mut slots, &counts);
-        keep(&mut windows, &counts);
-    }
-    if slots.is_empty() {
-        return Ok(None);
-    }
-    let mut columns = keys.of_slots(table, &slots)?;
-    columns.extend(calls.values(table, &slots)?);
-    columns.extend(properties.iter().map(|of| property(*of, &windows, zone)));
-    Ok(Some(Batch::try_new(columns, slots.len(), None)?))
-}
-
-/// Leaves the items whose count is not 0.
-pub(crate) fn keep<T>(items: &mut Vec<T>, counts: &[i64]) {
-    let mut counts = counts.iter();
-    items.retain(|_| counts.next().is_none_or(|count| *count != 0));
-}
-
-/// What is known of windows.
-///
-/// Follows: AggsHandlerCodeGenerator.getWindowExpressions, Flink 2.2.
-pub(crate) fn property(of: WindowProperty, windows: &[TimeWindow], zone: &WindowZone) -> ArrayRef {
-    let millis = |of: &dyn Fn(&TimeWindow) -> i64| {
-        Arc::new(TimestampMillisecondArray::from_iter_values(windows.iter().map(of))) as ArrayRef
-    };
-    match of {
-        WindowProperty::Start => millis(&|window| window.start),
-        WindowProperty::End => millis(&|window| window.end),
-        WindowProperty::Rowtime => millis(&|window| zone.to_epoch_millis(window.max_timestamp())),
-        WindowProperty::Proctime => new_null_array(&DataType::Timestamp(TimeUnit::Millisecond, None), windows.len()),
-    }
-}
-
-impl KeyedState for UnslicingAgg {
+impl<C: Contents> KeyedState for Unslicing<C> {
     fn table(&self) -> &'static str {
         super::TABLE
     }
@@ -179,7 +128,7 @@ impl KeyedState for UnslicingAgg {
 
     fn bytes(&self) -> usize {
         let due = self.due.capacity() * size_of::<Due>();
-        self.table.bytes() + self.open.bytes(self.table.len()) + due
+        self.table.bytes() + self.open.bytes(self.table.len()) + due + self.contents.bytes()
     }
 
     fn attach(&mut self, store: &Store) -> Result<bool, StateError> {
@@ -192,9 +141,12 @@ impl KeyedState for UnslicingAgg {
     }
 }
 
-impl Operator for UnslicingAgg {
+impl<C: Contents> Operator for Unslicing<C> {
     fn push(&mut self, batch: Batch) -> Result<(), OperatorError> {
+        let pushed_rows = batch.num_rows();
+        let batch = self.windows.with_time(batch)?;
         let num_rows = batch.num_rows();
+        self.without_time += (pushed_rows - num_rows) as u64;
         if num_rows == 0 {
             return Ok(());
         }
@@ -214,14 +166,12 @@ impl Operator for UnslicingAgg {
             self.late += run.late.len() as u64;
             let rows = in_time(&batch, first, run)?;
             first = run.end;
-            std::mem::swap(self.calls.touched(), &mut run.windows);
             if rows.num_rows() > 0 {
-                self.calls.fold(&mut self.table, &rows)?;
+                self.contents.add(&mut self.table, &rows, &mut run.windows)?;
             }
-            std::mem::swap(self.calls.touched(), &mut run.windows);
             self.table.commit(&run.windows.slots);
             if let Some(merge) = self.open.merge() {
-                self.calls.merge(&mut self.table, &[merge.from], &[merge.into])?;
+                self.contents.merge(&mut self.table, merge)?;
                 self.table.remove(merge.from)?;
             }
             self.open.end_run(self.bounds, &mut self.table, &self.clock)?;
@@ -272,6 +222,11 @@ impl Operator for UnslicingAgg {
 
     fn late_rows(&self) -> Option<u64> {
         Some(self.late)
+    }
+
+    fn dropped_rows(&self) -> DroppedRows {
+        let null_row_time = self.windows.drops_rows_without_time().then_some(self.without_time);
+        DroppedRows { late: Some(self.late), null_row_time, ..DroppedRows::default() }
     }
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {

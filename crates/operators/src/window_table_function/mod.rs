@@ -6,6 +6,8 @@
 //!
 //! Rows that follow each other mostly have the same windows, so these are computed anew only where time leaves them.
 //!
+//! What SESSION does is in [`unslicing`](crate::unslicing).
+//!
 //! Follows: AlignedWindowTableFunctionOperator, Flink 2.2. Differences: none.
 
 mod assigned;
@@ -29,11 +31,11 @@ const AT_ONCE_MS: i64 = 0;
 /// Zones change their offsets at such moments.
 const QUARTER_HOUR_MS: i64 = 15 * 60 * 1_000;
 
-/// Whether the windows are assigned natively.
+/// Whether these are windows that [`WindowTableFunction`] assigns.
 pub fn supports(spec: &node::WindowTableFunction) -> Result<(), Reason> {
     match WindowAssigner::new(&spec.windowing.window) {
         Some(_) => Ok(()),
-        None => Err(Reason::new("SESSION windows without an aggregate are not supported natively")),
+        None => Err(Reason::new("sessions are windows of their keys, which this operator does not have")),
     }
 }
 

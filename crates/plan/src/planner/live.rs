@@ -10,7 +10,7 @@
 use super::{Decisions, Edges};
 use crate::capability::Host;
 use crate::entry::EntryField;
-use crate::node::{AggCall, Calc, Distribution, Node, NodeKind};
+use crate::node::{AggCall, Calc, Distribution, Node, NodeKind, WindowSpec};
 use crate::reader::Graph;
 use crate::rex::Rex;
 use crate::types::{Field, LogicalType};
@@ -103,6 +103,10 @@ fn demand(graph: &Graph, decisions: &Decisions, live: &Live, reader: usize, inpu
         | NodeKind::Exchange(_)
         | NodeKind::MiniBatchAssigner(_)
         | NodeKind::WatermarkAssigner(_) => live[reader].clone(),
+        // rows wait in state until their session is over
+        NodeKind::WindowTableFunction(function) if matches!(function.windowing.window, WindowSpec::Session { .. }) => {
+            everything(input)
+        }
         // the columns behind the input's are made here
         NodeKind::WindowTableFunction(_) | NodeKind::LookupJoin(_) => {
             live[reader].iter().take(input.fields().len()).cloned().collect()

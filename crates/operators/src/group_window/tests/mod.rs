@@ -9,7 +9,8 @@ use streamfusion_state::StateContext;
 use super::{open, supports};
 use crate::Operator;
 use crate::unslicing::testing::{
-    KEY, Setting, Step, TEXT, TIME, Windowing, calls, check, input_type, properties, steps, zones, zones_of_the_clock,
+    KEY, Output, Setting, Step, TEXT, TIME, Windowing, calls, check, input_type, properties, steps, zones,
+    zones_of_the_clock,
 };
 
 fn plan(setting: &Setting) -> GroupWindowAggregate {
@@ -55,7 +56,7 @@ fn case(rowtime: bool) -> impl Strategy<Value = (Setting, Vec<Step>)> {
             Windowing::Hop(size, slide) => Windowing::Hop(size * factor, slide * factor),
             Windowing::Attached => Windowing::Attached,
         };
-        let setting = Setting { windowing, legacy: true, rowtime, retracts, zone, keys };
+        let setting = Setting { windowing, output: Output::Aggregates, legacy: true, rowtime, retracts, zone, keys };
         (Just(setting), steps(retracts, spread, base))
     })
 }

@@ -26,7 +26,7 @@ use streamfusion_state::{KeyGroups, StateClock, StateContext, StateSnapshot};
 
 use self::model::Model;
 use crate::window::WindowZone;
-use crate::{Operator, OperatorError, stored_testing};
+use crate::{OUTPUT_BATCH_ROWS, Operator, OperatorError, stored_testing};
 
 /// How rows get windows.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,11 +37,20 @@ pub(crate) enum Windowing {
     Hop(i64, i64),
 }
 
+/// What goes out of a window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Output {
+    Aggregates,
+    /// The rows themselves, with the window.
+    Rows,
+}
+
 /// What is tested.
 #[derive(Debug, Clone)]
 pub(crate) struct Setting {
     pub(crate) windowing: Windowing,
-    /// GROUP BY with a window in it.
+    pub(crate) output: Output,
+    /// Time as for GROUP BY with a window in it and for table functions.
     pub(crate) legacy: bool,
     pub(crate) rowtime: bool,
     pub(crate) retracts: bool,
@@ -174,8 +183,13 @@ fn show(array: &ArrayRef, row: usize) -> String {
 /// What goes out between two steps, by key; of one key in order.
 type Outputs = BTreeMap<String, Vec<String>>;
 
-fn drain(operator: &mut dyn Operator, keys: usize, out: &mut Outputs) -> Result<(), OperatorError> {
+fn drain(operator: &mut dyn Operator, setting: &Setting, out: &mut Outputs) -> Result<(), OperatorError> {
+    let keys = setting.keys.len();
     while let Some(batch) = operator.pull()? {
+        if setting.output == Output::Rows {
+            take_rows(&batch, &setting.keys, out);
+            continue;
+        }
         assert!(batch.num_rows() > 0 && batch.kinds().is_none());
         let columns = batch.columns();
         for row in 0..batch.num_rows() {
@@ -186,6 +200,25 @@ fn drain(operator: &mut dyn Operator, keys: usize, out: &mut Outputs) -> Result<
         }
     }
     Ok(())
+}
+
+/// Rows with their window, by their key columns.
+fn take_rows(batch: &Batch, keys: &[usize], out: &mut Outputs) {
+    assert!((1..=OUTPUT_BATCH_ROWS).contains(&batch.num_rows()) && batch.columns().len() == END + 4);
+    for row in 0..batch.num_rows() {
+        let show = |column: &usize| show(&batch.columns()[*column], row);
+        let key: Vec<String> = keys.iter().map(show).collect();
+        let kind = batch.kinds().map_or(0, |kinds| kinds.value(row));
+        let values: Vec<String> = [VALUE, REAL, TIME, END + 1, END + 2, END + 3].iter().map(show).collect();
+        out.entry(key.join(" ")).or_default().push(format!("{kind} {}", values.join(" ")));
+    }
+}
+
+/// What [`take_rows`] shows of a row, without the window.
+fn shown(row: &Row) -> String {
+    let text = |value: Option<String>| value.unwrap_or_else(|| "NULL".to_owned());
+    let (value, real) = (row.value.map(|value| value.to_string()), row.real.map(|real| format!("{real:?}")));
+    format!("{} {} {} {}", row.kind, text(value), text(real), row.time)
 }
 
 /// The key of a row as it goes out.
@@ -277,7 +310,7 @@ impl<'a> Job<'a> {
     ) -> Result<(), OperatorError> {
         for subtask in &mut self.subtasks {
             act(subtask.as_mut())?;
-            drain(subtask.as_mut(), self.setting.keys.len(), out)?;
+            drain(subtask.as_mut(), self.setting, out)?;
         }
         Ok(())
     }
@@ -295,7 +328,7 @@ impl<'a> Job<'a> {
             let part: Vec<Row> = owned.map(|(row, _)| row.clone()).collect();
             if !part.is_empty() {
                 subtask.push(batch(&part))?;
-                drain(subtask.as_mut(), self.setting.keys.len(), out)?;
+                drain(subtask.as_mut(), self.setting, out)?;
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Row, Setting, Windowing};
+use super::{Output, Row, Setting, Windowing, shown};
 use crate::window::{TimeWindow, WindowZone};
 
 /// What the calls of the tests have accumulated: COUNT(*), SUM(v), SUM(d), MIN(d) or with retraction MAX(v), COUNT(DISTINCT v), and
@@ -19,6 +19,8 @@ pub(crate) struct Acc {
     distinct: BTreeMap<i32, [i64; 2]>,
     values: i64,
     flagged: (Option<i32>, i64),
+    /// The rows themselves, by number.
+    listed: BTreeMap<u64, String>,
 }
 
 /// Follows: MaxWithRetractAggFunction.
@@ -142,6 +144,7 @@ impl Acc {
 
     fn merge(&mut self, other: &Self, retracts: bool) {
         self.rows += other.rows;
+        self.listed.extend(other.listed.clone());
         let sum = |a: Option<i32>, b: Option<i32>| match (a, b) {
             (Some(a), Some(b)) => Some(a.wrapping_add(b)),
             (a, b) => a.or(b),
@@ -194,6 +197,8 @@ pub(crate) struct Model<'a> {
     accumulators: BTreeMap<TimeWindow, Acc>,
     timers: BTreeSet<(i64, TimeWindow)>,
     pub(crate) late: u64,
+    /// That of the next row.
+    number: u64,
 }
 
 /// The listing of a Java `HashSet` that these windows were added to in this order.
@@ -231,6 +236,7 @@ impl<'a> Model<'a> {
             accumulators: BTreeMap::new(),
             timers: BTreeSet::new(),
             late: 0,
+            number: 0,
         }
     }
 
@@ -282,7 +288,10 @@ impl<'a> Model<'a> {
             self.late += 1;
         }
         if let Some(window) = state {
-            self.accumulators.entry(window).or_default().add(row, self.setting.retracts);
+            let acc = self.accumulators.entry(window).or_default();
+            acc.add(row, self.setting.retracts);
+            acc.listed.insert(self.number, shown(row));
+            self.number += 1;
         }
         for window in actual {
             self.timers.insert((self.timer(window), window));
@@ -395,9 +404,11 @@ impl<'a> Model<'a> {
                     acc
                 }
             };
-            if !retracts || acc.rows != 0 {
-                let TimeWindow { start, end } = window;
-                let last = self.zone.to_epoch_millis(end - 1);
+            let TimeWindow { start, end } = window;
+            let last = self.zone.to_epoch_millis(end - 1);
+            if self.setting.output == Output::Rows {
+                out.extend(acc.listed.values().map(|row| (time, format!("{row} {start} {end} {last}"))));
+            } else if !retracts || acc.rows != 0 {
                 out.push((time, format!("{} {start} {end} {last}", acc.show(retracts))));
             }
         }

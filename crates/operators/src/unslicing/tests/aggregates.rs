@@ -7,7 +7,7 @@ use streamfusion_state::StateContext;
 
 use crate::Operator;
 use crate::unslicing::testing::{
-    END, KEY, START, Setting, Step, TEXT, TIME, Windowing, calls, check, input_type, properties, steps, zones,
+    END, KEY, Output, START, Setting, Step, TEXT, TIME, Windowing, calls, check, input_type, properties, steps, zones,
     zones_of_the_clock,
 };
 use crate::unslicing::{open_sessions, supports_sessions};
@@ -59,7 +59,7 @@ fn case(rowtime: bool) -> impl Strategy<Value = (Setting, Vec<Step>)> {
             other => other,
         };
         let spread = if zone.is_some() { 12_000 } else { 120 };
-        let setting = Setting { windowing, legacy: false, rowtime, retracts, zone, keys };
+        let setting = Setting { windowing, output: Output::Aggregates, legacy: false, rowtime, retracts, zone, keys };
         (Just(setting), steps(retracts, spread, base))
     })
 }

@@ -2,4 +2,5 @@
 #![allow(clippy::unwrap_used)]
 
 mod aggregates;
+mod function;
 mod sessions;

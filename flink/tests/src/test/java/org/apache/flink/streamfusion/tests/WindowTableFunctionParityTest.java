@@ -1,6 +1,7 @@
 package org.apache.flink.streamfusion.tests;
 
 import org.apache.flink.types.Row;
+import org.apache.flink.types.RowKind;
 
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -56,8 +57,7 @@ class WindowTableFunctionParityTest {
         "Pacific/Apia, 2011-12-30T08:00:00Z"
     })
     void ofInstantsInAZone(String zone, String start) throws Exception {
-        List<Row> rows = rows(LocalDateTime.ofInstant(Instant.parse(start), ZoneOffset.UTC));
-        rows.replaceAll(row -> Row.of(row.getField(0), row.getField(1), ((LocalDateTime) row.getField(2)).toInstant(ZoneOffset.UTC)));
+        List<Row> rows = instants(LocalDateTime.ofInstant(Instant.parse(start), ZoneOffset.UTC));
         for (String function :
                 List.of(
                         "TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR)",
@@ -82,12 +82,52 @@ class WindowTableFunctionParityTest {
     }
 
     @Test
-    void sessionsStayOnFlink() throws Exception {
-        windows(LOCAL, "SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '10' MINUTE)", rows(LocalDateTime.of(2024, 2, 28, 20, 0)))
-                .expectStock("WindowTableFunction", "SESSION windows without an aggregate")
-                .expectStock("Exchange", "stays on Flink")
-                .finalTable()
+    void sessionsOfKeys() throws Exception {
+        String session = "SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '10' MINUTE)";
+        windows(LOCAL, session, rows(LocalDateTime.of(2024, 2, 28, 20, 0)))
+                .upsertBy("k")
+                .perKey()
+                .expectNative("WatermarkAssigner", "Exchange", "WindowTableFunction", "Calc")
+                .batchSizes(1, 7)
                 .run();
+    }
+
+    @Test
+    void sessionsOfAllRowsInTheTimeOfAZone() throws Exception {
+        List<Row> rows = instants(LocalDateTime.of(2024, 11, 3, 6, 0));
+        windows(INSTANT, "SESSION(TABLE t, DESCRIPTOR(ts), INTERVAL '3' MINUTE)", rows)
+                .set("table.local-time-zone", "America/Los_Angeles")
+                .expectNative("WatermarkAssigner", "Exchange", "WindowTableFunction", "Calc")
+                .batchSizes(7)
+                .run();
+    }
+
+    @Test
+    void sessionsOfRowsThatAreTakenBack() throws Exception {
+        List<Row> rows = new ArrayList<>();
+        for (Row row : rows(LocalDateTime.of(1969, 12, 31, 20, 0))) {
+            rows.add(row);
+            if ((int) row.getField(0) == 3) {
+                Row back = Row.copy(row);
+                back.setKind(RowKind.DELETE);
+                rows.add(back);
+            }
+        }
+        Parity.of("SELECT k, v, CAST(ts AS TIMESTAMP(3)) AS ts, window_start, window_end FROM TABLE("
+                        + "SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '10' MINUTE))")
+                .changelog("t", LOCAL, "+I,-D", rows)
+                .upsertBy("k")
+                .perKey()
+                .expectNative("WatermarkAssigner", "Exchange", "WindowTableFunction", "Calc")
+                .batchSizes(7)
+                .run();
+    }
+
+    /** The same as instants. */
+    private static List<Row> instants(LocalDateTime start) {
+        List<Row> rows = rows(start);
+        rows.replaceAll(row -> Row.of(row.getField(0), row.getField(1), ((LocalDateTime) row.getField(2)).toInstant(ZoneOffset.UTC)));
+        return rows;
     }
 
     /** Times go back and forth, stand still and jump. */
