@@ -7,9 +7,9 @@ use streamfusion_expr::{HostFunction, host_calls};
 use streamfusion_operators::deduplicate::{StoredKind, is_stateful};
 use streamfusion_operators::{
     Calc, ChangelogNormalize, Deduplicate, DropUpdateBefore, Expand, GlobalGroupAgg, GroupAgg, IncrementalGroupAgg,
-    Join, LocalGroupAgg, LocalWindowAgg, LookupJoin, MiniBatchAssigner, Operator, OverAggregate, TemporalJoin,
-    WatermarkAssigner, WindowAgg, WindowDeduplicate, WindowJoin, WindowTableFunction, group_window, interval_join,
-    rank, temporal_sort, unslicing, window_rank,
+    Join, LocalGroupAgg, LocalWindowAgg, LookupJoin, MiniBatchAssigner, Operator, TemporalJoin, WatermarkAssigner,
+    WindowAgg, WindowDeduplicate, WindowJoin, WindowTableFunction, group_window, interval_join, over, rank,
+    temporal_sort, unslicing, window_rank,
 };
 use streamfusion_plan::node::{self, NodeKind, WindowSpec};
 use streamfusion_plan::spec::{SpecHost, SpecNode};
@@ -124,9 +124,9 @@ pub(crate) fn operator(
             let (input, context) = keyed(spec, context)?;
             Some(group_window::open(aggregate, input, context).map_err(failed)?)
         }
-        NodeKind::OverAggregate(over) => {
+        NodeKind::OverAggregate(aggregate) => {
             let (input, context) = keyed(spec, context)?;
-            Some(Box::new(OverAggregate::try_new(over, input, context).map_err(failed)?))
+            Some(over::open(aggregate, input, context).map_err(failed)?)
         }
         NodeKind::TemporalSort(sort) => match spec.inputs.first() {
             // rows go on as they come

@@ -70,6 +70,11 @@ impl Evaluation {
         Ok(Self { running, form, constants, values: Vec::new() })
     }
 
+    /// The columns that calls read of rows and of constants behind them.
+    pub(super) fn columns(&self) -> Vec<usize> {
+        self.running.columns()
+    }
+
     /// Where the keys of the next chunk are named.
     pub(super) fn steps(&mut self) -> &mut Steps {
         self.running.steps()

@@ -8,6 +8,8 @@
 //! Which rows are late depends on the window, as in Flink: without a bound those up to the watermark, with one those up to the time of the
 //! key's last row, and of a key that has none those up to 1970.
 //!
+//! In the order of a column that is no time, rows leave as they come, and update those behind them: see [`sorted`].
+//!
 //! Follows: RowTimeUnboundedPrecedingOverFunctionV2, RowTimeRowsBoundedPrecedingFunction, RowTimeRangeBoundedPrecedingFunction,
 //! ProcTimeUnboundedPrecedingFunction, ProcTimeRowsBoundedPrecedingFunction, ProcTimeRangeBoundedPrecedingFunction, Flink 2.2.
 //! Differences: none per key, as long as the clock does not go back. Between keys Flink's order is that of timers; here too, and those of
@@ -18,6 +20,7 @@ mod evaluate;
 mod frame;
 mod range_cleanup;
 mod retention;
+mod sorted;
 mod support;
 #[cfg(test)]
 mod tests;
@@ -52,9 +55,24 @@ use crate::{OUTPUT_BATCH_ROWS, Operator, OperatorError, Residence};
 /// Name of the table, and of its main section.
 const TABLE: &str = "over";
 
-/// Whether [`OverAggregate`] computes this aggregate over rows of `input` exactly as Flink does.
+/// Whether [`open`] computes this aggregate over rows of `input` exactly as Flink does.
 pub fn supports(spec: &node::OverAggregate, input: &LogicalType, order: RetractOrder) -> Result<(), Reason> {
-    support::resolve(spec, input, order).map(drop)
+    match spec.time(input) {
+        Some(_) => support::resolve(spec, input, order).map(drop),
+        None => sorted::supports(spec, input, order),
+    }
+}
+
+/// The aggregate with empty state for rows of the type `input`. Errors if [`supports`] refuses it.
+pub fn open(
+    spec: &node::OverAggregate,
+    input: &LogicalType,
+    context: &StateContext,
+) -> Result<Box<dyn Operator>, OperatorError> {
+    match spec.time(input) {
+        Some(_) => Ok(Box::new(OverAggregate::try_new(spec, input, context)?)),
+        None => sorted::open(spec, input, context),
+    }
 }
 
 /// See the [module](self). Output columns: those of the input, then one per call.

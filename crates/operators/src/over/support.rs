@@ -33,10 +33,27 @@ pub(super) struct Window {
 /// What an OVER aggregate over rows of `input` comes to, or why it stays on Flink.
 pub(super) fn resolve(spec: &OverAggregate, input: &LogicalType, order: RetractOrder) -> Result<Resolved, Reason> {
     let Some(time) = spec.time(input) else {
-        return Err(Reason::new(
-            "OVER aggregates that are sorted by another column than a time attribute are not supported natively",
-        ));
+        return Err(Reason::new("the rows are not sorted by a time attribute"));
     };
+    let Shape { keys, types, calls } = shape(spec, input)?;
+    let frame = match (time, spec.frame) {
+        // Flink has one function for both
+        (TimeDomain::Proctime, OverFrame::UnboundedRange) => OverFrame::UnboundedRows,
+        (_, frame) => frame,
+    };
+    check_frame(spec, input, Window { time, frame }, order)?;
+    Ok(Resolved { keys, types, calls, window: Window { time, frame } })
+}
+
+/// What there is of an aggregate, whatever its rows are sorted by.
+pub(super) struct Shape {
+    pub(super) keys: Keys,
+    pub(super) types: Vec<DataType>,
+    pub(super) calls: Vec<AggCall>,
+}
+
+/// The keys and calls of an aggregate, or why it stays on Flink.
+pub(super) fn shape(spec: &OverAggregate, input: &LogicalType) -> Result<Shape, Reason> {
     let types = input.fields().iter().map(|field| arrow_type(&field.ty)).collect::<Result<Vec<_>, _>>()?;
     RowLayout::try_new(&types).map_err(|error| Reason::new(error.to_string()))?;
     let key = |column: &usize| Some((input.fields().get(*column)?.ty.clone(), types.get(*column)?.clone()));
@@ -52,13 +69,7 @@ pub(super) fn resolve(spec: &OverAggregate, input: &LogicalType, order: RetractO
     if spec.calls.iter().any(|call| call.filter.is_some()) {
         return Err(Reason::new("an OVER aggregate with FILTER is not supported natively"));
     }
-    let frame = match (time, spec.frame) {
-        // Flink has one function for both
-        (TimeDomain::Proctime, OverFrame::UnboundedRange) => OverFrame::UnboundedRows,
-        (_, frame) => frame,
-    };
-    check_frame(spec, input, Window { time, frame }, order)?;
-    Ok(Resolved { keys, types, calls, window: Window { time, frame } })
+    Ok(Shape { keys, types, calls })
 }
 
 /// A supported OVER aggregate.

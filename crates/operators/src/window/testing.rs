@@ -291,7 +291,7 @@ impl<'a> Job<'a> {
 }
 
 /// What comes back from a savepoint.
-fn sections(snapshot: &dyn StateSnapshot, key_group: KeyGroup) -> Sections {
+pub(crate) fn sections(snapshot: &dyn StateSnapshot, key_group: KeyGroup) -> Sections {
     let sections = snapshot.sections(key_group).unwrap();
     let deadline = snapshot.deadline(key_group);
     let payload = Sections {

@@ -24,7 +24,7 @@ fn what_is_not_exact_stays_on_flink() {
     use TimeAttribute::{Proctime, Regular, Rowtime};
     let cases = [
         (&sum(rows, 5), Rowtime, Hashed, "native"),
-        (&sum(rows, 0), Regular, Hashed, "sorted by another column than a time attribute"),
+        (&sum(rows, 0), Regular, ByTime, "sorted by another column than a time attribute"),
         (&floats, Rowtime, Hashed, "depends on a hash map of Flink's heap state backend"),
         (&floats, Rowtime, ByTime, "native"),
         (&distinct(5), Proctime, Hashed, "but not the values that it has seen"),

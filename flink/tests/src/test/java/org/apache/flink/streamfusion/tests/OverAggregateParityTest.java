@@ -1,6 +1,7 @@
 package org.apache.flink.streamfusion.tests;
 
 import org.apache.flink.types.Row;
+import org.apache.flink.types.RowKind;
 
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -182,9 +183,64 @@ class OverAggregateParityTest {
                 .run();
         Parity.of("SELECT k, v, SUM(v) OVER (PARTITION BY k ORDER BY v) AS p FROM t")
                 .input("t", BY_ROW_TIME, rows())
+                .set("state.backend.type", "rocksdb")
                 .expectStock("OverAggregate", "another column than a time attribute")
                 .expectStock("Exchange", "")
                 .run();
+    }
+
+    @Test
+    void inTheOrderOfAColumnThatIsNoTime() throws Exception {
+        String calls = "COUNT(*) OVER w, COUNT(v) OVER w, SUM(v) OVER w, MIN(v) OVER w, MAX(s) OVER w";
+        for (String window : new String[] {
+            "SELECT k, v, s, " + calls + " FROM t WINDOW w AS (PARTITION BY k ORDER BY s)",
+            "SELECT k, v, s, SUM(v) OVER (ORDER BY s) FROM t",
+            "SELECT k, v, s, AVG(v) OVER (PARTITION BY k ORDER BY s) FROM t",
+            "SELECT k, v, s, MAX(v) OVER (PARTITION BY k ORDER BY s ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) FROM t"
+        }) {
+            Parity.of(window).input("t", "k STRING, v INT, s STRING", narrow()).batchSizes(1, 7).run();
+        }
+        Parity.of("SELECT k, v, s, " + calls
+                        + " FROM t WINDOW w AS (PARTITION BY k ORDER BY v ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)")
+                .input("t", "k STRING, v INT, s STRING", narrow())
+                .expectNative("Exchange", "OverAggregate")
+                .batchSizes(7)
+                .run();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"ORDER BY s", "ORDER BY s ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"})
+    void inTheOrderOfAColumnWhileRowsComeAndGo(String order) throws Exception {
+        Random random = new Random(9);
+        List<Row> changes = new ArrayList<>();
+        List<Row> live = new ArrayList<>();
+        int id = 0;
+        for (Row row : narrow()) {
+            Row numbered = Row.of(id++, row.getField(0), row.getField(1), row.getField(2));
+            changes.add(numbered);
+            live.add(numbered);
+            if (random.nextInt(3) == 0) {
+                Row back = Row.copy(live.remove(random.nextInt(live.size())));
+                back.setKind(random.nextBoolean() ? RowKind.DELETE : RowKind.UPDATE_BEFORE);
+                changes.add(back);
+            }
+        }
+        Parity.of("SELECT id, k, s, SUM(id) OVER w, MAX(v) OVER w FROM t WINDOW w AS (PARTITION BY k " + order + ")")
+                .changelog("t", "id INT NOT NULL, k STRING, v INT, s STRING", "+I,-U,+U,-D", changes)
+                .expectNative("Exchange", "OverAggregate", "Calc")
+                .batchSizes(1, 7)
+                .run();
+    }
+
+    /** The first columns of some rows, with few different texts. */
+    private static List<Row> narrow() {
+        Random random = new Random(3);
+        List<Row> narrow = new ArrayList<>();
+        for (Row row : rows()) {
+            String text = random.nextInt(9) == 0 ? null : "s" + random.nextInt(20);
+            narrow.add(Row.of(row.getField(0), row.getField(1), text));
+        }
+        return narrow;
     }
 
     /**
