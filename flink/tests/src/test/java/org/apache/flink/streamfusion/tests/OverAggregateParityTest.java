@@ -203,7 +203,7 @@ class OverAggregateParityTest {
         Parity.of("SELECT k, v, s, " + calls
                         + " FROM t WINDOW w AS (PARTITION BY k ORDER BY v ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)")
                 .input("t", "k STRING, v INT, s STRING", narrow())
-                .expectNative("Exchange", "OverAggregate")
+                .expectNative("Exchange", "OverAggregate", "Calc")
                 .batchSizes(7)
                 .run();
     }
