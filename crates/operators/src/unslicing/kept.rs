@@ -119,8 +119,7 @@ impl Contents for Kept {
         let moving: Vec<u32> = entries.walk(merge.from).collect();
         for moving in moving.chunks(OUTPUT_BATCH_ROWS) {
             let columns = entries.gather(moving)?;
-            let known = self.all.len();
-            self.all.extend((0..).take(moving.len()).skip(known));
+            self.number_rows(moving.len());
             entries.pack(&columns, self.all.get(..moving.len()).unwrap_or_default(), &mut self.packed)?;
             for (row, position) in moving.iter().enumerate() {
                 let value = *entries.value(*position);
