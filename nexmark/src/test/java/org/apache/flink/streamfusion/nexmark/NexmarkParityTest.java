@@ -4,7 +4,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import org.apache.flink.streamfusion.tests.BenchJvm;
 import org.apache.flink.streamfusion.tests.Engine;
+import org.apache.flink.streamfusion.tests.KeptState;
 import org.apache.flink.streamfusion.tests.Parity;
+import org.apache.flink.streamfusion.tests.PlanReport;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
@@ -35,6 +37,10 @@ class NexmarkParityTest {
 
     private static final String STAYS = "!";
 
+    /** Kinds of nodes that keep nothing of a row. */
+    private static final Set<String> STATELESS =
+            Set.of("Calc", "WatermarkAssigner", "MiniBatchAssigner", "Exchange", "LookupJoin");
+
     /** A line of {@code nodes.txt}. */
     private record Case(String query, BenchSetup.MiniBatch miniBatch, List<String> nodes) {
         static Case parse(String line) {
@@ -43,6 +49,15 @@ class NexmarkParityTest {
                     words.get(0),
                     BenchSetup.MiniBatch.valueOf(words.get(1).toUpperCase(Locale.ROOT)),
                     words.subList(2, words.size()));
+        }
+
+        /** Whether the nodes that keep state are others than without mini-batch. */
+        boolean isOfItsOwn() {
+            return miniBatch == BenchSetup.MiniBatch.OFF || nodes.contains("GlobalGroupAggregate");
+        }
+
+        boolean keepsState() {
+            return !STATELESS.containsAll(nodes);
         }
 
         /** Whether Flink defines the order of all changes: not that of two inputs, of a bundle, or of a window's results. */
@@ -67,14 +82,24 @@ class NexmarkParityTest {
         statements.add(query.select());
         Map<String, String> events = new HashMap<>(EVENTS);
         events.putAll(OTHER_EVENTS.getOrDefault(tested.query(), Map.of()));
+        List<String> natively = tested.nodes().stream().filter(node -> !node.startsWith(STAYS)).toList();
         Parity parity = Parity.of(statements.toArray(String[]::new))
                 .setUp(environment -> NexmarkQuery.createEvents(environment, events))
-                .batchSizes(1000)
-                .expectNative(tested.nodes().stream().filter(node -> !node.startsWith(STAYS)).toArray(String[]::new));
+                .expectNative(natively.toArray(String[]::new));
         tested.nodes().stream()
                 .filter(node -> node.startsWith(STAYS))
                 .forEach(node -> parity.expectStock(node.substring(STAYS.length()), ""));
         tested.miniBatch().options().forEach(parity::set);
+        if (!tested.keepsState() && !tested.isOfItsOwn()) {
+            // each of its nodes but the assigner of bundles has been run without mini-batch
+            assertThat(parity.explain().nativeNodes()).extracting(PlanReport.Node::kind).isEqualTo(natively);
+            return;
+        }
+        if (tested.keepsState() && tested.isOfItsOwn()) {
+            parity.states(1000, KeptState.HEAP, KeptState.ROCKSDB_WITHOUT_CACHE);
+        } else {
+            parity.states(1000, KeptState.HEAP);
+        }
         if (!tested.hasOrder()) {
             parity.finalTable();
         }

@@ -31,6 +31,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -137,12 +138,15 @@ class RecoveryTest {
 
     private final List<Change> changes = new ArrayList<>();
 
-    /** How a job keeps its state. */
+    /** How a job keeps its state. With full checkpoints of RocksDB nothing stays in memory but the keys of the last batch. */
     private Configuration configuration(String backend) {
         Configuration configuration = new Configuration();
         Engine.NATIVE.select(configuration);
         configuration.set(StateBackendOptions.STATE_BACKEND, backend.split(" ")[0]);
         configuration.set(CheckpointingOptions.INCREMENTAL_CHECKPOINTS, backend.endsWith("incremental"));
+        if (backend.equals("rocksdb")) {
+            configuration.setString("streamfusion.state.cache.max-size", "1");
+        }
         configuration.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, directory.resolve("checkpoints").toUri().toString());
         configuration.set(RestartStrategyOptions.RESTART_STRATEGY, "fixed-delay");
         configuration.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_ATTEMPTS, 3);
@@ -325,13 +329,14 @@ class RecoveryTest {
         assertThat(String.join("\n", table.rows())).isEqualTo(query.expected());
     }
 
-    /** Asks again until all tasks run. */
+    /** Asks again until the job is there and all tasks run. */
     private static String answer(ThrowingRequest request) throws Exception {
         while (true) {
             try {
                 return request.send().get();
             } catch (ExecutionException e) {
-                if (!ExceptionUtils.stringifyException(e).contains("Not all required tasks")) {
+                String cause = ExceptionUtils.stringifyException(e);
+                if (!cause.contains("Not all required tasks") && !cause.contains("initializing job")) {
                     throw e;
                 }
                 Thread.sleep(10);
@@ -402,9 +407,10 @@ class RecoveryTest {
         }
     }
 
-    @Test
-    void bothSidesOfAJoinRecover() throws Exception {
-        Configuration configuration = configuration("hashmap");
+    @ParameterizedTest
+    @ValueSource(strings = {"hashmap", "rocksdb"})
+    void bothSidesOfAJoinRecover(String backend) throws Exception {
+        Configuration configuration = configuration(backend);
         configuration.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofMillis(50));
         try (Job job = new Job(JOINED, Trial.failing(2))) {
             JobClient client = job.submit(configuration, 2);
@@ -417,16 +423,25 @@ class RecoveryTest {
         }
     }
 
-    @Test
-    void bothSidesOfAJoinMoveToAnotherParallelismAndBackend() throws Exception {
-        try (Job job = new Job(JOINED, Trial.waiting(2))) {
+    static List<Query> everyKindOfState() {
+        return List.of(JOINED, HIGHEST, BEHIND, WINDOWS, RUNNING, NEIGHBOURS, LAST_BY_ARRIVAL, LAST_UPSERTS);
+    }
+
+    /** By canonical savepoints, and to another parallelism on the way. */
+    @ParameterizedTest
+    @MethodSource("everyKindOfState")
+    void stateMovesFromTheHeapToRocksDbAndBack(Query query) throws Exception {
+        try (Job job = new Job(query, Trial.waiting(2))) {
             JobClient first = job.submit(configuration("hashmap"), 2);
             job.trial.awaitHalf();
-            String savepoint = stopWithSavepoint(first, SavepointFormatType.CANONICAL);
+            String fromHeap = stopWithSavepoint(first, SavepointFormatType.CANONICAL);
             await(first);
+            JobClient second = job.submit(restoredFrom(fromHeap, configuration("rocksdb")), 3);
+            String fromRocksDb = stopWithSavepoint(second, SavepointFormatType.CANONICAL);
+            await(second);
             job.trial.release();
-            await(job.submit(restoredFrom(savepoint, configuration("rocksdb")), 3));
-            assertResult(JOINED);
+            await(job.submit(restoredFrom(fromRocksDb, configuration("hashmap")), 2));
+            assertResult(query);
         }
     }
 
@@ -443,27 +458,29 @@ class RecoveryTest {
     @ParameterizedTest
     @MethodSource("rowsPerKey")
     void rowsPerKeyAreThoseOfTheCheckpoint(Query query, boolean bundles) throws Exception {
-        Configuration configuration = configuration("hashmap");
+        Configuration configuration = configuration(bundles ? "rocksdb incremental" : "rocksdb");
         if (bundles) {
             inBundles(configuration);
         }
         failAndRecover(query, configuration);
     }
 
-    static List<Query> byRowTime() {
-        return List.of(WINDOWS, RUNNING, NEIGHBOURS);
+    static Stream<Arguments> byRowTime() {
+        return Stream.of(WINDOWS, RUNNING, NEIGHBOURS)
+                .flatMap(query -> Stream.of("hashmap", "rocksdb incremental").map(backend -> Arguments.of(query, backend)));
     }
 
     /** Some of it has gone out before the checkpoint; what comes behind is neither late nor there twice. */
     @ParameterizedTest
     @MethodSource("byRowTime")
-    void whatWaitsForEventTimeIsThatOfTheCheckpoint(Query query) throws Exception {
-        failAndRecover(query, configuration("hashmap"));
+    void whatWaitsForEventTimeIsThatOfTheCheckpoint(Query query, String backend) throws Exception {
+        failAndRecover(query, configuration(backend));
     }
 
-    @Test
-    void bundleOfGroupsThatFailsIsThereOnce() throws Exception {
-        Configuration configuration = configuration("hashmap");
+    @ParameterizedTest
+    @ValueSource(strings = {"hashmap", "rocksdb"})
+    void bundleOfGroupsThatFailsIsThereOnce(String backend) throws Exception {
+        Configuration configuration = configuration(backend);
         inBundles(configuration);
         configuration.setString("table.optimizer.agg-phase-strategy", "ONE_PHASE");
         failAndRecover(COUNTS, configuration);
@@ -498,6 +515,22 @@ class RecoveryTest {
                 return;
             }
             Thread.sleep(5);
+        }
+    }
+
+    /** Its tasks are told so while they work off batches and write checkpoints. */
+    @ParameterizedTest
+    @ValueSource(strings = {"rocksdb", "rocksdb incremental"})
+    void jobThatIsCancelledInTheMidstOfItsRowsLeavesNothingBehind(String backend) throws Exception {
+        Configuration configuration = configuration(backend);
+        configuration.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofMillis(20));
+        try (Job job = new Job(JOINED, Trial.waiting(2))) {
+            JobClient client = job.submit(configuration, 2);
+            job.trial.awaitHalf();
+            job.trial.release();
+            LocalCluster.end(client);
+            // it may have been faster
+            assertThat(client.getJobStatus().get()).isIn(JobStatus.CANCELED, JobStatus.FINISHED);
         }
     }
 
