@@ -4,7 +4,7 @@
 //! makes batches of rows of other batches, [`names`] makes their ROWs alike.
 //!
 //! Rows come in through [`entry`] and leave through [`export`]. Between stages [`exchange`] sends each row to the subtask that
-//! owns its key, whose bytes and hash are made in [`binary`] and [`hash`]; [`frame`] is a batch on the wire, [`fragment`] a
+//! owns its key, whose bytes and hash are made in [`binary`] and [`hash`]; the values of an ARRAY or MAP are read by [`collection`]; [`frame`] is a batch on the wire, [`fragment`] a
 //! part of one that may wait in a checkpoint.
 //! Whoever reads Arrow IPC messages that may be damaged does so through [`ipc`].
 // tests of entry and export write and read at addresses, as Java does
@@ -12,6 +12,7 @@
 
 pub mod batch;
 pub mod binary;
+pub mod collection;
 pub mod entry;
 pub mod exchange;
 pub mod export;

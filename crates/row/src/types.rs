@@ -15,6 +15,7 @@
 //! | INTERVAL YEAR TO MONTH | Int32 | months |
 //! | INTERVAL DAY TO SECOND | Int64 | ms |
 //! | ROW | Struct | |
+//! | ARRAY, MAP, MULTISET | Binary | Flink's BinaryArrayData or BinaryMapData: see [`crate::collection`] |
 //! | accumulators that hold a map | Binary | a form of our own |
 //!
 //! An i128 of nanoseconds is lossless for every year that Flink knows and compares with one instruction; an i64 of
@@ -59,9 +60,12 @@ pub fn arrow_type(ty: &LogicalType) -> Result<DataType, Reason> {
                 .map(|f| Ok(Field::new(&f.name, arrow_type(&f.ty)?, true)))
                 .collect::<Result<Fields, Reason>>()?,
         ),
-        TypeKind::Array(_) => return Err(Reason::new("columns of type ARRAY are not supported natively")),
-        TypeKind::Map(..) => return Err(Reason::new("columns of type MAP are not supported natively")),
-        TypeKind::Multiset(_) => return Err(Reason::new("columns of type MULTISET are not supported natively")),
+        // elements are read as columns, so they must be of a type that a column has
+        TypeKind::Array(element) | TypeKind::Multiset(element) => arrow_type(element).map(|_| DataType::Binary)?,
+        TypeKind::Map(key, value) => {
+            arrow_type(key)?;
+            arrow_type(value).map(|_| DataType::Binary)?
+        }
         TypeKind::Null => return Err(Reason::new("columns of type NULL are not supported natively")),
         TypeKind::View => DataType::Binary,
         TypeKind::Other(text) => {

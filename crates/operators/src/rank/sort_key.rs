@@ -34,6 +34,9 @@ pub(crate) fn supports(ty: &LogicalType) -> Result<(), Reason> {
             Err(Reason::new("it sorts by processing time in another way than ascending and by nothing else"))
         }
         TypeKind::Row(_) => Err(Reason::new("it sorts by a ROW")),
+        TypeKind::Array(_) | TypeKind::Map(..) | TypeKind::Multiset(_) => {
+            Err(Reason::new("it sorts by an ARRAY, a MAP or a MULTISET"))
+        }
         _ => arrow_type(ty).map(drop),
     }
 }

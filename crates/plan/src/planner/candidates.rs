@@ -94,13 +94,33 @@ fn compares_unknown_rows(graph: &Graph, edges: &Edges, position: usize) -> Optio
         ));
     }
     let exchanged = |input: &usize| graph.nodes[*input].type_name == "stream-exec-exchange";
-    (compares_floats && has_floats(&node.output) && !edges.inputs[position].iter().all(exchanged))
-        .then(|| Reason::new("rows with FLOAT or DOUBLE columns are compared natively only behind an exchange"))
+    if edges.inputs[position].iter().all(exchanged) {
+        return None;
+    }
+    let are_compared = |columns| {
+        Some(Reason::new(format!("rows with {columns} columns are compared natively only behind an exchange")))
+    };
+    match node.output.fields() {
+        fields if compares_floats && fields.iter().any(|field| has_floats(&field.ty)) => {
+            are_compared("FLOAT or DOUBLE")
+        }
+        // what is equal depends on whether Flink has them as bytes
+        fields if compares_floats && fields.iter().any(|field| has_collections(&field.ty)) => {
+            are_compared("ARRAY, MAP or MULTISET")
+        }
+        _ => None,
+    }
 }
 
-/// Whether there is a FLOAT or DOUBLE in it.
+/// Whether there is a FLOAT or DOUBLE in it, outside of collections.
 fn has_floats(ty: &LogicalType) -> bool {
     matches!(ty.kind, TypeKind::Float | TypeKind::Double) || ty.fields().iter().any(|field| has_floats(&field.ty))
+}
+
+/// Whether there is an ARRAY, a MAP or a MULTISET in it.
+fn has_collections(ty: &LogicalType) -> bool {
+    matches!(ty.kind, TypeKind::Array(_) | TypeKind::Map(..) | TypeKind::Multiset(_))
+        || ty.fields().iter().any(|field| has_collections(&field.ty))
 }
 
 /// Why a candidate of this kind does not help its readers.

@@ -15,9 +15,9 @@ use crate::timestamp::join_nanos;
 
 /// A field of a row.
 #[derive(Debug, Clone, Copy)]
-struct Slot<'a> {
-    row: &'a [u8],
-    value: u64,
+pub(crate) struct Slot<'a> {
+    pub(crate) row: &'a [u8],
+    pub(crate) value: u64,
 }
 
 impl<'a> Slot<'a> {
@@ -31,19 +31,19 @@ impl<'a> Slot<'a> {
     }
 
     /// The low half: a length, or nanoseconds.
-    fn low(self) -> u32 {
+    pub(crate) fn low(self) -> u32 {
         self.value as u32
     }
 
     /// Bytes behind the slots, from where the slot says.
-    fn part(self, len: usize) -> Option<&'a [u8]> {
+    pub(crate) fn part(self, len: usize) -> Option<&'a [u8]> {
         self.row.get((self.value >> 32) as usize..)?.get(..len)
     }
 }
 
 /// The bytes of a text or binary value. `slots` is where the slot itself lies in the row.
 #[inline]
-fn bytes<'a>(slot: Slot<'a>, start: usize) -> Option<&'a [u8]> {
+pub(crate) fn bytes<'a>(slot: Slot<'a>, start: usize) -> Option<&'a [u8]> {
     let mark = slot.value >> 56;
     if mark & 0x80 == 0 {
         return slot.part(slot.low() as usize);
@@ -53,7 +53,7 @@ fn bytes<'a>(slot: Slot<'a>, start: usize) -> Option<&'a [u8]> {
 }
 
 #[inline]
-fn wide_decimal(slot: Slot<'_>) -> Option<i128> {
+pub(crate) fn wide_decimal(slot: Slot<'_>) -> Option<i128> {
     let bytes = slot.part(slot.low() as usize)?;
     let (first, len) = (*bytes.first()?, bytes.len());
     if len > 16 {
@@ -65,7 +65,7 @@ fn wide_decimal(slot: Slot<'_>) -> Option<i128> {
 }
 
 #[inline]
-fn nano_timestamp(slot: Slot<'_>) -> Option<i128> {
+pub(crate) fn nano_timestamp(slot: Slot<'_>) -> Option<i128> {
     let millis = i64::from_le_bytes(*slot.part(8)?.first_chunk()?);
     (slot.low() < 1_000_000).then(|| join_nanos(millis, slot.low().into()))
 }

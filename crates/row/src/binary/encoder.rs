@@ -15,9 +15,9 @@ use crate::timestamp::split_nanos;
 use crate::types::arrow_type;
 
 /// Largest precision of a DECIMAL that lies in its slot.
-const MAX_COMPACT_PRECISION: u8 = 18;
+pub(crate) const MAX_COMPACT_PRECISION: u8 = 18;
 /// Largest precision of a timestamp that lies in its slot.
-const MAX_MILLIS_PRECISION: u8 = 3;
+pub(crate) const MAX_MILLIS_PRECISION: u8 = 3;
 /// Text and bytes of up to this length lie in their slot.
 pub(super) const MAX_INLINE: usize = 7;
 
@@ -332,7 +332,7 @@ impl KeyEncoder {
 }
 
 /// Size of row kind and null bits.
-pub(super) const fn null_word_bytes(fields: usize) -> usize {
+pub(crate) const fn null_word_bytes(fields: usize) -> usize {
     (fields + 63 + 8) / 64 * 8
 }
 

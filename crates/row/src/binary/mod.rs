@@ -29,7 +29,7 @@
 //! Follows: BinaryRowWriter, AbstractBinaryWriter as driven by ProjectionCodeGenerator, Flink 2.2. Differences: none for the
 //! types above; ROW and collections in a key are refused.
 
-mod decoder;
+pub(crate) mod decoder;
 mod encoder;
 mod rows;
 mod single;
@@ -37,6 +37,7 @@ mod single;
 mod tests;
 
 pub use encoder::{KeyEncoder, KeyError, KeyRows};
+pub(crate) use encoder::{MAX_COMPACT_PRECISION, MAX_MILLIS_PRECISION, null_word_bytes};
 pub use rows::{EncodedRows, RowEncoder};
 
 use crate::hash::KeyGroup;

@@ -2,11 +2,16 @@ package org.apache.flink.streamfusion.runtime;
 
 import static org.apache.flink.streamfusion.runtime.OffHeap.UNSAFE;
 
-import org.apache.flink.core.memory.MemorySegment;
 import org.apache.flink.table.data.DecimalData;
+import org.apache.flink.table.data.MapData;
 import org.apache.flink.table.data.RowData;
 import org.apache.flink.table.data.TimestampData;
+import org.apache.flink.table.data.binary.BinaryFormat;
 import org.apache.flink.table.data.binary.BinaryStringData;
+import org.apache.flink.table.runtime.typeutils.ArrayDataSerializer;
+import org.apache.flink.table.runtime.typeutils.InternalSerializers;
+import org.apache.flink.table.runtime.typeutils.MapDataSerializer;
+import org.apache.flink.table.types.logical.ArrayType;
 import org.apache.flink.table.types.logical.DecimalType;
 import org.apache.flink.table.types.logical.LogicalType;
 import org.apache.flink.table.types.logical.RowType;
@@ -101,6 +106,8 @@ abstract class ColumnWriter {
             case TEXT -> new OfText(field, column, data);
             case BYTES -> new OfBytes(field, column, data);
             case ROW -> new OfRow(field, column, (RowType) type, read, data);
+            case ARRAY -> new OfArray(field, column, (ArrayType) type, data);
+            case MAP -> new OfMap(field, column, type, data);
         };
     }
 
@@ -341,6 +348,11 @@ abstract class ColumnWriter {
             return target;
         }
 
+        final void writeBinary(BinaryFormat value, int index) {
+            final int length = value.getSizeInBytes();
+            OffHeap.write(value.getSegments(), value.getOffset(), length, append(index, length));
+        }
+
         @Override
         final void writeZero(int index) {
             UNSAFE.putInt(values + 4L * index, end);
@@ -356,9 +368,7 @@ abstract class ColumnWriter {
         void writeValue(RowData row, int index) {
             final BinaryStringData string = (BinaryStringData) row.getString(field); // there is no other StringData
             string.ensureMaterialized();
-            final MemorySegment[] segments = string.getSegments();
-            final int length = string.getSizeInBytes();
-            OffHeap.write(segments, string.getOffset(), length, append(index, length));
+            writeBinary(string, index);
         }
     }
 
@@ -371,6 +381,35 @@ abstract class ColumnWriter {
         void writeValue(RowData row, int index) {
             final byte[] bytes = row.getBinary(field);
             OffHeap.write(bytes, 0, bytes.length, append(index, bytes.length));
+        }
+    }
+
+    /** The bytes that Flink itself writes: a copy where the array already is binary. */
+    private static final class OfArray extends Variable {
+        private final ArrayDataSerializer serializer;
+
+        OfArray(int field, int column, ArrayType type, VariableData data) {
+            super(field, column, data);
+            this.serializer = new ArrayDataSerializer(type.getElementType());
+        }
+
+        @Override
+        void writeValue(RowData row, int index) {
+            writeBinary(serializer.toBinaryArray(row.getArray(field)), index);
+        }
+    }
+
+    private static final class OfMap extends Variable {
+        private final MapDataSerializer serializer;
+
+        OfMap(int field, int column, LogicalType type, VariableData data) {
+            super(field, column, data);
+            this.serializer = (MapDataSerializer) InternalSerializers.<MapData>create(type);
+        }
+
+        @Override
+        void writeValue(RowData row, int index) {
+            writeBinary(serializer.toBinaryMap(row.getMap(field)), index);
         }
     }
 

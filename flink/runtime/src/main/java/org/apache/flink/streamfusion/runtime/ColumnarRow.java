@@ -121,12 +121,12 @@ final class ColumnarRow implements RowData {
 
     @Override
     public ArrayData getArray(int pos) {
-        throw new UnsupportedOperationException("Batches carry no ARRAY values");
+        return columns[pos].getArray(row);
     }
 
     @Override
     public MapData getMap(int pos) {
-        throw new UnsupportedOperationException("Batches carry no MAP values");
+        return columns[pos].getMap(row);
     }
 
     @Override

@@ -2,10 +2,14 @@ package org.apache.flink.streamfusion.runtime;
 
 import org.apache.flink.core.memory.MemorySegment;
 import org.apache.flink.core.memory.MemorySegmentFactory;
+import org.apache.flink.table.data.ArrayData;
 import org.apache.flink.table.data.DecimalData;
+import org.apache.flink.table.data.MapData;
 import org.apache.flink.table.data.RowData;
 import org.apache.flink.table.data.StringData;
 import org.apache.flink.table.data.TimestampData;
+import org.apache.flink.table.data.binary.BinaryArrayData;
+import org.apache.flink.table.data.binary.BinaryMapData;
 import org.apache.flink.table.data.binary.BinaryStringData;
 import org.apache.flink.table.types.logical.DecimalType;
 import org.apache.flink.table.types.logical.LogicalType;
@@ -76,6 +80,8 @@ abstract class HeapColumn {
             case NANOS -> new OfNanos(valid, OffHeap.longs(values, 2 * rows));
             case TEXT -> new OfText(valid, new VariableValues(values, data, rows));
             case BYTES -> new OfBytes(valid, new VariableValues(values, data, rows));
+            case ARRAY -> new OfArray(valid, new VariableValues(values, data, rows));
+            case MAP -> new OfMap(valid, new VariableValues(values, data, rows));
             case ROW -> new OfRow(valid, copyAll((RowType) type, rows, addresses, next));
         };
     }
@@ -126,6 +132,14 @@ abstract class HeapColumn {
 
     RowData getRow(int row) {
         throw wrongType("ROW");
+    }
+
+    ArrayData getArray(int row) {
+        throw wrongType("ARRAY");
+    }
+
+    MapData getMap(int row) {
+        throw wrongType("MAP");
     }
 
     /** The value as the object that a {@code GenericRowData} would hold. */
@@ -416,6 +430,16 @@ abstract class HeapColumn {
         int length(int row) {
             return offsets[row + 1] - offsets[row];
         }
+
+        /** The bytes of one value alone. */
+        byte[] copy(int row) {
+            final int start = start(row);
+            return Arrays.copyOfRange(bytes, start, start + length(row));
+        }
+
+        MemorySegment[] segments() {
+            return new MemorySegment[] {MemorySegmentFactory.wrap(bytes)};
+        }
     }
 
     private static final class OfText extends HeapColumn {
@@ -425,7 +449,7 @@ abstract class HeapColumn {
         OfText(Bits valid, VariableValues values) {
             super(valid);
             this.values = values;
-            this.segments = new MemorySegment[] {MemorySegmentFactory.wrap(values.bytes)};
+            this.segments = values.segments();
         }
 
         @Override
@@ -454,8 +478,7 @@ abstract class HeapColumn {
 
         @Override
         StringData getString(int row) {
-            final int start = values.start(row);
-            return BinaryStringData.fromBytes(Arrays.copyOfRange(values.bytes, start, start + values.length(row)));
+            return BinaryStringData.fromBytes(values.copy(row));
         }
 
         @Override
@@ -474,13 +497,58 @@ abstract class HeapColumn {
 
         @Override
         byte[] getBinary(int row) {
-            final int start = values.start(row);
-            return Arrays.copyOfRange(values.bytes, start, start + values.length(row));
+            return values.copy(row);
         }
 
         @Override
         Object getObject(int row) {
             return getBinary(row);
+        }
+    }
+
+    private static final class OfArray extends HeapColumn {
+        private final VariableValues values;
+        private final MemorySegment[] segments;
+
+        OfArray(Bits valid, VariableValues values) {
+            super(valid);
+            this.values = values;
+            this.segments = values.segments();
+        }
+
+        @Override
+        ArrayData getArray(int row) {
+            final BinaryArrayData array = new BinaryArrayData();
+            array.pointTo(segments, values.start(row), values.length(row));
+            return array;
+        }
+
+        @Override
+        Object getObject(int row) {
+            return getArray(row);
+        }
+    }
+
+    private static final class OfMap extends HeapColumn {
+        private final VariableValues values;
+        private final MemorySegment[] segments;
+
+        OfMap(Bits valid, VariableValues values) {
+            super(valid);
+            this.values = values;
+            this.segments = values.segments();
+        }
+
+        @Override
+        MapData getMap(int row) {
+            final BinaryMapData map = new BinaryMapData();
+            map.pointTo(segments, values.start(row), values.length(row));
+            return map;
+        }
+
+        @Override
+        Object getObject(int row) {
+            return getMap(row);
         }
     }
 

@@ -19,7 +19,11 @@ enum PhysicalType {
     NANOS,
     TEXT,
     BYTES,
-    ROW;
+    ROW,
+    /** The bytes of a {@code BinaryArrayData}. */
+    ARRAY,
+    /** The bytes of a {@code BinaryMapData}, of a MULTISET too: how often each element is there. */
+    MAP;
 
     /** Fails for a type that no batch carries; the plan has none of those among the fields that are read. */
     static PhysicalType of(LogicalType type) {
@@ -37,6 +41,8 @@ enum PhysicalType {
             case CHAR, VARCHAR -> TEXT;
             case BINARY, VARBINARY -> BYTES;
             case ROW -> ROW;
+            case ARRAY -> ARRAY;
+            case MAP, MULTISET -> MAP;
             default -> throw new IllegalArgumentException("Batches cannot carry the type " + type);
         };
     }

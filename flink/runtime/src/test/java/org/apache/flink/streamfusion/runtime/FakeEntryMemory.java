@@ -55,7 +55,7 @@ final class FakeEntryMemory implements EntryMemory {
         return switch (type) {
             case BOOLEAN, INT8 -> 1;
             case INT16 -> 2;
-            case INT32, FLOAT32, TEXT, BYTES -> 4;
+            case INT32, FLOAT32, TEXT, BYTES, ARRAY, MAP -> 4;
             case INT64, FLOAT64, MILLIS -> 8;
             case DECIMAL, NANOS -> 16;
             case ROW -> 0;
@@ -140,6 +140,8 @@ final class FakeEntryMemory implements EntryMemory {
                 return values;
             case TEXT:
             case BYTES:
+            case ARRAY:
+            case MAP:
                 final long offsets = zeroed(4L * (rows + 1));
                 UNSAFE.copyMemory(values, offsets + 4, 4L * rows);
                 return offsets;
