@@ -72,6 +72,7 @@ const LOOKUPS: &[Lookup] = &[
     functions::arithmetic::lookup,
     functions::math::lookup,
     functions::cast::lookup,
+    functions::collection::lookup,
     cast::lookup,
     text::lookup,
     time::lookup,

@@ -4,6 +4,7 @@
 
 pub mod arithmetic;
 pub mod cast;
+pub mod collection;
 pub mod compare;
 pub mod convert;
 pub mod decimal;
