@@ -6,10 +6,10 @@ use std::sync::Arc;
 use streamfusion_expr::{HostFunction, host_calls};
 use streamfusion_operators::deduplicate::{StoredKind, is_stateful};
 use streamfusion_operators::{
-    Calc, ChangelogNormalize, Deduplicate, DropUpdateBefore, Expand, GlobalGroupAgg, GroupAgg, IncrementalGroupAgg,
-    Join, LocalGroupAgg, LocalWindowAgg, LookupJoin, MiniBatchAssigner, Operator, TemporalJoin, WatermarkAssigner,
-    WindowAgg, WindowDeduplicate, WindowJoin, WindowTableFunction, group_window, interval_join, over, rank,
-    temporal_sort, unslicing, window_rank,
+    Calc, ChangelogNormalize, Correlate, Deduplicate, DropUpdateBefore, Expand, GlobalGroupAgg, GroupAgg,
+    IncrementalGroupAgg, Join, LocalGroupAgg, LocalWindowAgg, LookupJoin, MiniBatchAssigner, Operator, TemporalJoin,
+    WatermarkAssigner, WindowAgg, WindowDeduplicate, WindowJoin, WindowTableFunction, group_window, interval_join, over,
+    rank, temporal_sort, unslicing, window_rank,
 };
 use streamfusion_plan::node::{self, NodeKind, WindowSpec};
 use streamfusion_plan::spec::{SpecHost, SpecNode};
@@ -45,6 +45,11 @@ pub(crate) fn operator(
         }
         NodeKind::WindowTableFunction(function) => {
             Some(Box::new(WindowTableFunction::try_new(function).map_err(failed)?))
+        }
+        NodeKind::Correlate(correlate) => {
+            let functions = functions(spec, numbers, hosts)?;
+            let find = |pointer: &str| functions.get(pointer).cloned();
+            Some(Box::new(Correlate::try_new(correlate, &find).map_err(failed)?))
         }
         NodeKind::Expand(expand) => Some(Box::new(Expand::try_new(expand).map_err(failed)?)),
         NodeKind::DropUpdateBefore => Some(Box::new(DropUpdateBefore::new())),

@@ -3,11 +3,11 @@
 use streamfusion_expr::clock::{self, Clock};
 use streamfusion_expr::host_calls;
 use streamfusion_operators::{
-    changelog_normalize, deduplicate, expand, group_agg, group_window, interval_join, join, lookup_join, over, rank,
-    temporal_join, temporal_sort, unslicing, watermark_assigner, window_agg, window_deduplicate, window_join,
-    window_rank, window_table_function,
+    changelog_normalize, correlate, deduplicate, expand, group_agg, group_window, interval_join, join, lookup_join,
+    over, rank, temporal_join, temporal_sort, unslicing, watermark_assigner, window_agg, window_deduplicate,
+    window_join, window_rank, window_table_function,
 };
-use streamfusion_plan::node::{Distribution, LookupJoin, Node, NodeKind, WindowSpec};
+use streamfusion_plan::node::{Correlate, Distribution, LookupJoin, Node, NodeKind, WindowSpec};
 use streamfusion_plan::reader::Config;
 use streamfusion_plan::rex::{Function, Rex};
 use streamfusion_plan::types::LogicalType;
@@ -52,6 +52,11 @@ impl Capabilities for Engine {
                 }
                 window_table_function::supports(spec)?;
                 Ok(NativeNode::default())
+            }
+            NodeKind::Correlate(spec) => {
+                correlate::supports(spec)?;
+                carried(&node.output)?;
+                Ok(NativeNode { hosts: hosts(&node.kind)?, stateful: false })
             }
             NodeKind::Expand(spec) => {
                 expand::supports(spec)?;
@@ -248,6 +253,7 @@ pub(crate) fn expressions(kind: &NodeKind) -> Vec<(String, &Rex)> {
         NodeKind::WatermarkAssigner(assigner) => {
             vec![(watermark_assigner::EXPRESSION.to_owned(), &assigner.watermark)]
         }
+        NodeKind::Correlate(correlate) => vec![(Correlate::COLLECTION.to_owned(), &correlate.collection)],
         _ => Vec::new(),
     }
 }

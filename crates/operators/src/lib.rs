@@ -9,6 +9,7 @@ pub mod bundle;
 pub mod calc;
 pub mod changelog;
 pub mod changelog_normalize;
+pub mod correlate;
 pub mod deduplicate;
 mod definition;
 pub mod drop_update_before;
@@ -47,6 +48,7 @@ pub mod window_table_function;
 
 pub use calc::Calc;
 pub use changelog_normalize::ChangelogNormalize;
+pub use correlate::Correlate;
 pub use deduplicate::Deduplicate;
 pub use drop_update_before::DropUpdateBefore;
 pub use dropped::DroppedRows;

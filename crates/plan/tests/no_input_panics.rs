@@ -34,6 +34,7 @@ impl Capabilities for Everything {
         let stateless = matches!(
             node.kind,
             NodeKind::Calc(_)
+                | NodeKind::Correlate(_)
                 | NodeKind::Expand(_)
                 | NodeKind::Union
                 | NodeKind::DropUpdateBefore

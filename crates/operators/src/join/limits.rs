@@ -55,8 +55,9 @@ impl RowBytes {
         Self(Some(bytes).filter(|bytes| bytes.iter().any(|bytes| *bytes > limit)))
     }
 
+    /// Those of one row; 0 where they do not count.
     #[inline]
-    fn get(&self, row: u32) -> usize {
+    pub(crate) fn get(&self, row: u32) -> usize {
         self.0.as_ref().and_then(|bytes| bytes.get(row as usize)).copied().unwrap_or_default()
     }
 

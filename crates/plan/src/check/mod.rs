@@ -34,6 +34,7 @@ pub fn check_node(node: &Node, inputs: &[&LogicalType]) -> Result<(), Reason> {
         NodeKind::Expand(expand) => {
             expand.projects.iter().try_for_each(|projection| check_projection(projection, input, output))
         }
+        NodeKind::Correlate(correlate) => rows::correlate(correlate, input, output),
         NodeKind::GroupAggregate(aggregate) => aggregate::group(aggregate, input, output),
         NodeKind::LocalGroupAggregate(aggregate) => aggregate::local(aggregate, input, output),
         NodeKind::GlobalGroupAggregate(aggregate) => aggregate::global(aggregate, input, output),

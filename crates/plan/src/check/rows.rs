@@ -1,7 +1,7 @@
-//! Operators that hand on rows as they are: changelog normalization, deduplication, Top-N.
+//! Operators that hand on rows as they are: changelog normalization, deduplication, Top-N, UNNEST.
 
-use super::{check_condition, exist, malformed, same_layout};
-use crate::node::{ChangelogNormalize, Deduplicate, Rank, RankRange, RankStrategy};
+use super::{check_condition, check_rex, exist, malformed, same_layout};
+use crate::node::{ChangelogNormalize, Correlate, Deduplicate, Rank, RankRange, RankStrategy};
 use crate::reason::Reason;
 use crate::types::{Field, LogicalType, TimeDomain, TypeKind};
 
@@ -44,6 +44,14 @@ pub(super) fn rank(node: &Rank, input: &LogicalType, output: &LogicalType) -> Re
         }
     }
     numbered(node.output_row_number, columns, output)
+}
+
+pub(super) fn correlate(node: &Correlate, input: &LogicalType, output: &LogicalType) -> Result<(), Reason> {
+    check_rex(&node.collection, input.fields())?;
+    let elements = node.element_columns().ok_or_else(|| malformed("UNNEST of no collection"))?;
+    check_condition(node.condition.as_ref(), &elements)?;
+    let columns: Vec<Field> = input.fields().iter().cloned().chain(elements).collect();
+    unchanged(&columns, output.fields())
 }
 
 /// Whether the output is the input, with a row number behind it or not.

@@ -5,6 +5,7 @@
 //! exist is not decided here: see [`crate::check`].
 
 mod aggregate;
+mod correlate;
 mod deduplicate;
 mod group_window;
 mod join;
@@ -20,6 +21,7 @@ mod window_rows;
 mod window_table_function;
 
 pub use aggregate::{AggCall, GlobalGroupAggregate, GroupAggregate, IncrementalGroupAggregate, LocalGroupAggregate};
+pub use correlate::{Correlate, Ordinality};
 pub use deduplicate::{ChangelogNormalize, Deduplicate, KeepRow};
 pub use group_window::GroupWindowAggregate;
 pub use join::{InputSide, InputSideKey, Join, JoinType};
@@ -65,6 +67,8 @@ pub struct Node {
 pub enum NodeKind {
     /// Projection and condition.
     Calc(Calc),
+    /// UNNEST.
+    Correlate(Correlate),
     /// Each row several times.
     Expand(Expand),
     /// All inputs, merged.

@@ -10,7 +10,7 @@
 use super::{Decisions, Edges};
 use crate::capability::Host;
 use crate::entry::EntryField;
-use crate::node::{AggCall, Calc, Distribution, Node, NodeKind, WindowSpec};
+use crate::node::{AggCall, Calc, Correlate, Distribution, Node, NodeKind, WindowSpec};
 use crate::reader::Graph;
 use crate::rex::Rex;
 use crate::types::{Field, LogicalType};
@@ -108,7 +108,7 @@ fn demand(graph: &Graph, decisions: &Decisions, live: &Live, reader: usize, inpu
             everything(input)
         }
         // the columns behind the input's are made here
-        NodeKind::WindowTableFunction(_) | NodeKind::LookupJoin(_) => {
+        NodeKind::WindowTableFunction(_) | NodeKind::LookupJoin(_) | NodeKind::Correlate(_) => {
             live[reader].iter().take(input.fields().len()).cloned().collect()
         }
         NodeKind::Calc(_)
@@ -153,6 +153,7 @@ fn demand(graph: &Graph, decisions: &Decisions, live: &Live, reader: usize, inpu
             reads.expression(&assigner.watermark, "/watermarkExpr");
         }
         NodeKind::WindowTableFunction(function) => reads.whole(function.windowing.columns()),
+        NodeKind::Correlate(correlate) => reads.expression(&correlate.collection, Correlate::COLLECTION),
         NodeKind::LookupJoin(join) => reads.whole(join.reads(input.fields().len())),
         NodeKind::GroupAggregate(aggregate) => reads.aggregate(&aggregate.grouping, &aggregate.calls),
         NodeKind::LocalGroupAggregate(aggregate) => reads.aggregate(&aggregate.grouping, &aggregate.calls),

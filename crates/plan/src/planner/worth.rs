@@ -3,7 +3,7 @@
 use super::live::{Live, columns, everything, reads};
 use super::{Decisions, Edges};
 use crate::capability::{Host, NativeNode};
-use crate::node::{Node, NodeKind};
+use crate::node::{Correlate, Node, NodeKind};
 use crate::reader::Graph;
 use crate::reason::Reason;
 use crate::rex::Rex;
@@ -121,6 +121,7 @@ fn work(node: &Node, native: &NativeNode) -> usize {
     let calc = match &node.kind {
         NodeKind::Calc(calc) => calc,
         NodeKind::WatermarkAssigner(assigner) => return calls(&assigner.watermark, "/watermarkExpr", &native.hosts),
+        NodeKind::Correlate(correlate) => return calls(&correlate.collection, Correlate::COLLECTION, &native.hosts),
         _ => return 0,
     };
     let projection = calc.projection.iter().enumerate().map(|(n, rex)| (rex, format!("/projection/{n}")));

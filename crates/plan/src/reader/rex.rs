@@ -20,12 +20,26 @@ const MAX_DEPTH: usize = 128;
 /// Names of the members that say which function is called.
 pub(crate) const FUNCTION_KEYS: [&str; 6] = ["syntax", "internalName", "systemName", "catalogName", "class", "sqlKind"];
 
-/// Reads one expression.
-pub fn read_rex(json: &Value) -> Result<Rex, Reason> {
-    read(json, MAX_DEPTH)
+/// What a correlation variable is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Correlation {
+    /// A row that is not known here.
+    Unknown,
+    /// The input row.
+    Input,
 }
 
-fn read(json: &Value, depth: usize) -> Result<Rex, Reason> {
+/// Reads one expression.
+pub fn read_rex(json: &Value) -> Result<Rex, Reason> {
+    read(json, MAX_DEPTH, Correlation::Unknown)
+}
+
+/// Reads an expression in which the correlation variable is the input row: a field of it is a column of the input.
+pub(super) fn read_correlated_rex(json: &Value) -> Result<Rex, Reason> {
+    read(json, MAX_DEPTH, Correlation::Input)
+}
+
+fn read(json: &Value, depth: usize, correlation: Correlation) -> Result<Rex, Reason> {
     let depth = depth.checked_sub(1).ok_or_else(|| Reason::new("an expression is nested too deeply"))?;
     let map = object(json, "an expression")?;
     match text(map, "kind")? {
@@ -35,9 +49,9 @@ fn read(json: &Value, depth: usize) -> Result<Rex, Reason> {
         "LITERAL" => known(map, &["kind", "value", "symbol", "sarg", "type"], || literal(map)),
         "CALL" => {
             let keys: Vec<&str> = ["kind", "operands", "type"].into_iter().chain(FUNCTION_KEYS).collect();
-            known(map, &keys, || call(map, depth))
+            known(map, &keys, || call(map, depth, correlation))
         }
-        "FIELD_ACCESS" => known(map, &["kind", "name", "expr"], || field_access(map, depth)),
+        "FIELD_ACCESS" => known(map, &["kind", "name", "expr"], || field_access(map, depth, correlation)),
         "CORREL_VARIABLE" => Ok(unknown("a correlation variable")),
         "PATTERN_INPUT_REF" => Ok(unknown("a reference to a row pattern")),
         "TABLE_ARG_CALL" => Ok(unknown("a table argument")),
@@ -72,7 +86,7 @@ fn literal(map: &Map<String, Value>) -> Result<Rex, Reason> {
     }
 }
 
-fn call(map: &Map<String, Value>, depth: usize) -> Result<Rex, Reason> {
+fn call(map: &Map<String, Value>, depth: usize, correlation: Correlation) -> Result<Rex, Reason> {
     let function = read_function(map)?;
     let json = array(map, "operands")?;
     let Some(ty) = map.get("type") else {
@@ -87,9 +101,9 @@ fn call(map: &Map<String, Value>, depth: usize) -> Result<Rex, Reason> {
         let Some(sarg) = read_sarg(sarg, read_type(required(object(set, "a literal")?, "type")?)?)? else {
             return Ok(unknown("a set of ranges of a form that is not known here"));
         };
-        return Ok(Rex::Search { operand: Box::new(read(operand, depth)?), sarg, ty });
+        return Ok(Rex::Search { operand: Box::new(read(operand, depth, correlation)?), sarg, ty });
     }
-    let operands = json.iter().map(|operand| read(operand, depth)).collect::<Result<_, Reason>>()?;
+    let operands = json.iter().map(|operand| read(operand, depth, correlation)).collect::<Result<_, Reason>>()?;
     Ok(Rex::Call { function, operands, ty })
 }
 
@@ -111,20 +125,36 @@ pub(crate) fn read_function(map: &Map<String, Value>) -> Result<Function, Reason
     Err(malformed("a call names no function"))
 }
 
-fn field_access(map: &Map<String, Value>, depth: usize) -> Result<Rex, Reason> {
+fn field_access(map: &Map<String, Value>, depth: usize, correlation: Correlation) -> Result<Rex, Reason> {
     let name = text(map, "name")?;
-    let expr = read(required(map, "expr")?, depth)?;
+    let json = required(map, "expr")?;
+    if correlation == Correlation::Input && json.get("kind").and_then(Value::as_str) == Some("CORREL_VARIABLE") {
+        let row = read_type(required(object(json, "a correlation variable")?, "type")?)?;
+        let Some((index, ty)) = field_of(&row, name)? else {
+            return Ok(unknown("a field of a value that is not a ROW"));
+        };
+        return Ok(Rex::InputRef { index, ty });
+    }
+    let expr = read(json, depth, correlation)?;
     let Some(row) = expr.ty() else {
         return Ok(expr);
     };
+    match field_of(row, name)? {
+        Some((index, ty)) => Ok(Rex::FieldAccess { expr: Box::new(expr), index, ty }),
+        None => Ok(unknown("a field of a value that is not a ROW")),
+    }
+}
+
+/// Position and type of a field of a ROW; `None` for every other type.
+fn field_of(row: &LogicalType, name: &str) -> Result<Option<(usize, LogicalType)>, Reason> {
     let TypeKind::Row(fields) = &row.kind else {
-        return Ok(unknown("a field of a value that is not a ROW"));
+        return Ok(None);
     };
     let Some((index, field)) = fields.iter().enumerate().find(|(_, field)| field.name == name) else {
         return Err(malformed(format_args!("a ROW has no field `{name}`")));
     };
     let ty = LogicalType { kind: field.ty.kind.clone(), nullable: field.ty.nullable || row.nullable };
-    Ok(Rex::FieldAccess { expr: Box::new(expr), index, ty })
+    Ok(Some((index, ty)))
 }
 
 /// `None` for a set that is well-formed but not modelled.

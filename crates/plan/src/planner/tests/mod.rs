@@ -53,6 +53,7 @@ impl Capabilities for Engine {
             NodeKind::Union | NodeKind::DropUpdateBefore | NodeKind::Exchange(_) => {}
             _ if !self.everything => return Err(node.not_supported()),
             NodeKind::Expand(_)
+            | NodeKind::Correlate(_)
             | NodeKind::MiniBatchAssigner(_)
             | NodeKind::WatermarkAssigner(_)
             | NodeKind::LocalGroupAggregate(_) => {}

@@ -5,6 +5,7 @@
 
 mod aggregate;
 mod calc;
+mod correlate;
 mod deduplicate;
 mod exchange;
 mod group_window;
@@ -64,6 +65,7 @@ struct NodeJson<'a> {
 const TYPES: &[NodeType] = &[
     calc::CALC,
     calc::EXPAND,
+    correlate::CORRELATE,
     NodeType {
         name: "stream-exec-union",
         properties: &[],
@@ -150,6 +152,9 @@ fn stock_reason(map: &Map<String, Value>, type_name: &str) -> Reason {
     let text = match type_name {
         "stream-exec-table-source-scan" | "stream-exec-values" => "sources stay on Flink",
         "stream-exec-sink" => "sinks stay on Flink",
+        "stream-exec-multi-join" => {
+            "the operator MultiJoin is not supported natively; joins of two inputs are, with table.optimizer.multi-join.enabled off"
+        }
         "unserializable" => {
             map.get("reason").and_then(Value::as_str).unwrap_or("Flink cannot write this operator into a plan")
         }

@@ -1,6 +1,7 @@
 //! Tests of the nodes of changelog operators: those of Flink's plans, and what may be missing, unknown or wrong in them.
 
 mod aggregate;
+mod correlate;
 mod deduplicate;
 mod group_window;
 mod join;
