@@ -8,8 +8,8 @@ use streamfusion_operators::deduplicate::{StoredKind, is_stateful};
 use streamfusion_operators::{
     Calc, ChangelogNormalize, Correlate, Deduplicate, DropUpdateBefore, Expand, GlobalGroupAgg, GroupAgg,
     IncrementalGroupAgg, Join, LocalGroupAgg, LocalWindowAgg, LookupJoin, MiniBatchAssigner, Operator, TemporalJoin,
-    WatermarkAssigner, WindowAgg, WindowDeduplicate, WindowJoin, WindowTableFunction, group_window, interval_join, over,
-    rank, temporal_sort, unslicing, window_rank,
+    WatermarkAssigner, WindowAgg, WindowDeduplicate, WindowJoin, WindowTableFunction, group_window, interval_join,
+    over, rank, temporal_sort, unslicing, window_rank,
 };
 use streamfusion_plan::node::{self, NodeKind, WindowSpec};
 use streamfusion_plan::spec::{SpecHost, SpecNode};

@@ -72,6 +72,22 @@ pub(super) fn reads(
     reads
 }
 
+/// What is there of each field of a node on Flink whose rows become batches once, for these native readers of its own.
+pub(super) fn reads_together(
+    graph: &Graph,
+    decisions: &Decisions,
+    live: &Live,
+    producer: usize,
+    readers: &[usize],
+) -> Vec<EntryField> {
+    let output = &graph.nodes[producer].output;
+    let mut reads = nothing(output);
+    for &reader in readers {
+        merge(&mut reads, &demand(graph, decisions, live, reader, output));
+    }
+    reads
+}
+
 /// Number of columns in the column tree of these fields.
 pub(super) fn columns(fields: &[EntryField]) -> usize {
     fields.iter().map(EntryField::columns).sum()

@@ -1,10 +1,13 @@
 //! Cuts native nodes into stages.
 //!
+//! Rows of a Flink operator that several chains read become batches once, in a stage that only enters; the chains get the same
+//! batches.
+//!
 //! Invariants: a stage is a chain; only its first node may have two inputs; what is merged into one input is all rows or all
 //! batches; it holds at most one stateful node; only its
 //! last node has several readers; an exchange is the last node. Stages stand behind those that they read from.
 
-use super::live::{Live, everything, reads};
+use super::live::{Live, everything, reads, reads_together};
 use super::{Decisions, Edges};
 use crate::capability::NativeNode;
 use crate::entry::EntryField;
@@ -86,7 +89,7 @@ struct Draft<'a> {
 
 impl Cutter<'_> {
     /// Adds the stage of a chain, behind it the stage that exits for its Flink readers, and before it those that
-    /// enter rows where a union reads both rows and batches.
+    /// enter rows where a union reads both rows and batches, or where several chains read the same rows.
     fn chain(&mut self, nodes: &[usize]) {
         let (Some(&first), Some(&last)) = (nodes.first(), nodes.last()) else { return };
         let ports = self.edges.ports(self.graph, first);
@@ -107,13 +110,17 @@ impl Cutter<'_> {
 
     /// One input of the stage that begins with the node at `first`: what the nodes `producers` hand on, merged.
     fn input(&mut self, first: usize, producers: &[usize]) -> StageInput {
-        let reads = reads(self.graph, self.decisions, self.live, first, producers);
+        let together = self.readers_together(first, producers);
+        let reads = match (&together, producers) {
+            (Some(readers), &[producer]) => reads_together(self.graph, self.decisions, self.live, producer, readers),
+            _ => reads(self.graph, self.decisions, self.live, first, producers),
+        };
         let row_type = match (&self.graph.nodes[first].kind, producers.first()) {
             (NodeKind::Union, _) | (_, None) => first,
             (_, Some(producer)) => *producer,
         };
         let row_type = self.graph.nodes[row_type].id;
-        let batches = producers.iter().any(|producer| self.stage_of[*producer].is_some());
+        let batches = together.is_some() || producers.iter().any(|producer| self.stage_of[*producer].is_some());
         let sources = producers
             .iter()
             .map(|&producer| {
@@ -131,11 +138,25 @@ impl Cutter<'_> {
         StageInput { sources, row_type, reads, fragments }
     }
 
+    /// The chains, by their first nodes, that read the rows of the same Flink operator as the one at `first`, this one among them, if
+    /// there are several. A union gives what it merges a form of its own.
+    fn readers_together(&self, first: usize, producers: &[usize]) -> Option<Vec<usize>> {
+        let &[producer] = producers else { return None };
+        let shares = |reader: &usize| {
+            self.decisions[*reader].is_ok() && !matches!(self.graph.nodes[*reader].kind, NodeKind::Union)
+        };
+        if self.decisions[producer].is_ok() || !shares(&first) {
+            return None;
+        }
+        let readers: Vec<usize> = self.edges.readers[producer].iter().copied().filter(shares).collect();
+        (readers.len() > 1).then_some(readers)
+    }
+
     fn ends_in_hash_exchange(&self, stage: usize) -> bool {
         matches!(self.stages[stage].exchange, Some(Distribution::Hash(_)))
     }
 
-    /// A stage that turns the rows of a Flink operator into batches; one per union that needs them.
+    /// A stage that turns the rows of a Flink operator into batches: one for the chains that read them, and one per union that needs them.
     fn enter(&mut self, producer: usize, row_type: i64, reads: &[EntryField]) -> usize {
         let sources = vec![Source { node: self.graph.nodes[producer].id, stage: None }];
         let input = StageInput { sources, row_type, reads: reads.to_vec(), fragments: false };

@@ -15,6 +15,7 @@ use crate::spec::{EntrySpec, StageSpec};
 use crate::types::LogicalType;
 
 mod equal_rows;
+mod shared;
 mod two_inputs;
 mod views;
 
@@ -377,7 +378,8 @@ fn a_union_of_a_node_with_itself_reads_its_stage_twice() -> TestResult {
 #[test]
 fn a_union_without_a_native_reader_stays_on_flink() -> TestResult {
     let plan = plan(vec![source(1, PAIR), busy(2, 1), busy(3, 1), union(4, &[2, 3]), sink(5, 4)])?;
-    assert_eq!(shorts(&plan), ["rows of 1 -> [2] @2 -> rows", "rows of 1 -> [3] @3 -> rows"]);
+    let expected = ["rows of 1 -> [] @1 -> batches", "stage 0 -> [2] @2 -> rows", "stage 0 -> [3] @3 -> rows"];
+    assert_eq!(shorts(&plan), expected);
     assert_eq!(reason(&plan, 4), "no operator behind it runs natively");
     Ok(())
 }
@@ -646,11 +648,14 @@ fn every_shared_plan_is_cut_as_expected() -> TestResult {
         (
             "join",
             [
-                group_by(40),
-                vec!["stage 0 -> [42] @42 -> rows".to_owned(), "rows of 39 -> [44 45] @44 -> batches".to_owned()],
-                vec!["stage 2 -> [46] @46 -> rows".to_owned()],
+                "rows of 39 -> [] @39 -> batches",
+                "stage 0 -> [40 41] @40 -> batches",
+                "stage 1 -> [42] @42 -> rows",
+                "stage 0 -> [44 45] @44 -> batches",
+                "stage 3 -> [46] @46 -> rows",
             ]
-            .concat(),
+            .map(str::to_owned)
+            .to_vec(),
         ),
     ];
     let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");

@@ -1,5 +1,7 @@
 package org.apache.flink.streamfusion.tests;
 
+import static org.assertj.core.api.Assertions.assertThat;
+
 import org.apache.flink.types.Row;
 import org.apache.flink.types.RowKind;
 
@@ -144,6 +146,28 @@ class PlanShapeParityTest {
                 .sink("s1", "k STRING, v INT")
                 .sink("s2", "k STRING, n BIGINT")
                 .sink("s3", "v INT, n BIGINT")
+                .run();
+    }
+
+    @Test
+    void rowsOfOneSourceBecomeBatchesOnceForAllBranches() throws Exception {
+        Parity parity = Parity.of(
+                        "INSERT INTO s1 SELECT k, v + 1 FROM t",
+                        "INSERT INTO s2 SELECT v * 2, COUNT(*) FROM t WHERE k <> 'k1' GROUP BY v * 2")
+                .input("t", DDL, rows())
+                .sink("s1", "k STRING, w INT")
+                .sink("s2", "w INT, n BIGINT")
+                .expectNative("Calc", "Calc", "Exchange", "GroupAggregate");
+        // the first one only enters, and two read from it
+        assertThat(parity.explain().decisions()).contains("in 4 stages");
+        parity.run();
+    }
+
+    @Test
+    void operatorsBehindValuesAreNative() throws Exception {
+        Parity.of("SELECT b, SUM(a), MAX(c) FROM (VALUES (1, 'x', DATE '2020-01-02'), (2, 'y', DATE '2000-02-29'), (3, 'x', DATE '1969-12-31')) "
+                        + "AS v(a, b, c) GROUP BY b")
+                .expectNative("Exchange", "GroupAggregate")
                 .run();
     }
 
