@@ -9,6 +9,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, StringArray};
+use arrow::buffer::Buffer;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use serde_json::{Value, json};
 use streamfusion_engine::{Edge, InputParameters, Output, ShuffleParameters, Stage, StateParameters, plan};
@@ -93,7 +94,7 @@ fn batch() -> Batch {
     Batch::try_new(vec![keys, values, Arc::new(texts)], ROWS, None).unwrap()
 }
 
-fn run(stage: &mut Stage, parts: &[Vec<u8>]) -> usize {
+fn run(stage: &mut Stage, parts: &[Buffer]) -> usize {
     let mut rows = 0;
     let mut drain = |stage: &mut Stage| {
         while let Some(batch) = stage.pull().unwrap().and_then(Output::into_batch) {
@@ -114,8 +115,8 @@ fn gathered_input(c: &mut Criterion) {
     for size in [64, 128, 256, 1_024] {
         let mut group = c.benchmark_group(format!("gathered_input/parts_of_{size}"));
         group.throughput(Throughput::Elements(ROWS as u64));
-        let parts: Vec<Vec<u8>> =
-            (0..ROWS).step_by(size).map(|at| frame::encode(&batch.slice(at, size).unwrap()).unwrap()).collect();
+        let parts: Vec<Buffer> =
+            (0..ROWS).step_by(size).map(|at| frame::encode(&batch.slice(at, size).unwrap()).unwrap().into()).collect();
         for (name, gather_rows) in [("each", 0), ("gathered", ROWS)] {
             let mut stage = open(&spec, gather_rows);
             run(&mut stage, &parts); // all keys are there

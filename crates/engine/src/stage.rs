@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use arrow::buffer::Buffer;
 use serde_json::json;
 use streamfusion_expr::HostFunction;
 #[cfg(test)]
@@ -190,7 +191,7 @@ impl Stage {
     }
 
     /// Takes one batch in its wire form.
-    pub fn push_encoded(&mut self, input: usize, bytes: &[u8]) -> Result<(), EngineError> {
+    pub fn push_encoded(&mut self, input: usize, bytes: &Buffer) -> Result<(), EngineError> {
         self.with_input(input, |input| input.push_encoded(bytes))?;
         self.guarded(|stage| stage.feed().map(drop))
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, NullArray, StructArray};
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::{DataType, Field, Int64Type};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -145,7 +145,7 @@ fn run(input: &[(i64, i64)], cuts: &[usize], channels: u32) -> Result<BTreeMap<i
         for part in drain(&mut first)? {
             let group = u32::from(part.key_group().expect("a key group behind a keyed exchange"));
             let target = &mut second[(group * channels / 128) as usize];
-            target.push_encoded(0, &frame::encode(&part).unwrap())?;
+            target.push_encoded(0, &frame::encode(&part).unwrap().into())?;
             out.extend(drain(target)?);
         }
     }
@@ -208,7 +208,7 @@ fn bytes_that_are_no_batch_are_refused() {
     first.push(0, rows(&[(1, 1)])).unwrap();
     let bytes = frame::encode(&drain(&mut first).unwrap()[0]).unwrap();
     for end in 0..bytes.len() {
-        let error = open(&specs[1], 1).push_encoded(0, &bytes[..end]).unwrap_err();
+        let error = open(&specs[1], 1).push_encoded(0, &Buffer::from(&bytes[..end])).unwrap_err();
         assert!(matches!(error, EngineError::Input { .. }), "{end} bytes: {error}");
         assert!(error.to_string().starts_with("node 4 "), "{error}");
     }
@@ -287,10 +287,10 @@ fn fragments_of_the_first_stage_give_the_result_of_whole_batches() {
         assert_eq!(unaligned, sent.len() > 1);
         for (index, batch) in sent.into_iter().enumerate() {
             if unaligned {
-                second.push_encoded(0, &fragment::encode(&batch).unwrap()).unwrap();
+                second.push_encoded(0, &fragment::encode(&batch).unwrap().into()).unwrap();
                 assert_eq!(second.is_pending(0), index < last);
             } else {
-                second.push_encoded(0, &frame::encode(&batch).unwrap()).unwrap();
+                second.push_encoded(0, &frame::encode(&batch).unwrap().into()).unwrap();
             }
         }
         second.flush().unwrap();

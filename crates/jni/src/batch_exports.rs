@@ -1,7 +1,7 @@
 //! Native methods on batches.
 
 use jni::EnvUnowned;
-use jni::objects::{JByteArray, JClass, JLongArray};
+use jni::objects::{JClass, JLongArray};
 use jni::sys::{jboolean, jint, jlong};
 use streamfusion_row::export::Export;
 use streamfusion_row::{fragment, frame};
@@ -52,21 +52,29 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_batchRe
     });
 }
 
-/// `byte[] batchEncode(long batch)`
+/// `void batchEncode(long batch, long[] parts)`: fills in address and length of the two parts of the encoded batch, valid until the
+/// handle is released.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_batchEncode<'a>(
     env: EnvUnowned<'a>,
     _: JClass<'a>,
     batch: jlong,
-) -> JByteArray<'a> {
+    parts: JLongArray<'a>,
+) {
     guard(env, |env| {
         let open = BATCHES.get(batch)?;
-        let bytes = match open.batch.fragment() {
-            None => frame::encode(&open.batch)?,
-            Some(_) => fragment::encode(&open.batch)?,
-        };
-        Ok(env.byte_array_from_slice(&bytes)?)
-    })
+        if open.encoded.get().is_none() {
+            let encoded = match open.batch.fragment() {
+                None => frame::encode_parts(&open.batch)?,
+                Some(_) => [fragment::encode(&open.batch)?, Vec::new()],
+            };
+            // Two threads may both get here; the first form stays, the other is dropped unused.
+            let _ = open.encoded.set(encoded);
+        }
+        let encoded = open.encoded.get().ok_or(NativeError::Poisoned)?;
+        let found = encoded.each_ref().map(|part| [address(part.as_ptr()), part.len() as jlong]);
+        Ok(parts.set_region(env, 0, found.as_flattened())?)
+    });
 }
 
 /// `int batchColumns(long batch)`: columns of the tree, children included.

@@ -10,16 +10,17 @@ use streamfusion_row::{Batch, KeyGroup};
 use crate::guard::NativeError;
 use crate::handles::Handles;
 
-/// A batch with the addresses of its columns, once somebody asked for them.
+/// A batch with the addresses of its columns and the parts of its encoded form, once somebody asked for them.
 pub(crate) struct OpenBatch {
     pub batch: Batch,
     pub export: OnceLock<Export>,
+    pub encoded: OnceLock<[Vec<u8>; 2]>,
 }
 
 impl OpenBatch {
     /// Opens `batch` and returns its handle.
     pub(crate) fn open(batch: Batch) -> i64 {
-        BATCHES.open(Self { batch, export: OnceLock::new() })
+        BATCHES.open(Self { batch, export: OnceLock::new(), encoded: OnceLock::new() })
     }
 }
 

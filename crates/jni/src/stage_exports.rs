@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::buffer::MutableBuffer;
 use jni::objects::{JByteArray, JClass, JObject, JString};
 use jni::sys::{jint, jlong};
 use jni::{EnvUnowned, jni_sig, jni_str};
@@ -86,10 +87,11 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stagePu
 ) {
     guard(env, |env| {
         let number = input(number)?;
-        let mut region = vec![0; usize::try_from(length).map_err(|_| out_of_range("length", length))?];
-        bytes.get_region(env, offset, &mut region)?;
-        let region = region.into_iter().map(i8::cast_unsigned).collect::<Vec<u8>>();
-        with_stage(stage, |stage| Ok(stage.push_encoded(number, &region)?))
+        // aligned, so that columns can share it
+        let mut region =
+            MutableBuffer::from_len_zeroed(usize::try_from(length).map_err(|_| out_of_range("length", length))?);
+        bytes.get_region(env, offset, region.typed_data_mut())?;
+        with_stage(stage, |stage| Ok(stage.push_encoded(number, &region.into())?))
     });
 }
 

@@ -10,6 +10,7 @@ mod tests;
 
 use std::collections::VecDeque;
 
+use arrow::buffer::Buffer;
 use serde::Deserialize;
 use streamfusion_plan::types::LogicalType;
 use streamfusion_row::fragment::{Epoch, Reassembler, ReassemblyError, is_fragment};
@@ -150,11 +151,11 @@ impl Input {
     }
 
     /// Takes a batch in its wire form, whole or a fragment.
-    pub(crate) fn push_encoded(&mut self, bytes: &[u8]) -> Result<(), InputError> {
+    pub(crate) fn push_encoded(&mut self, bytes: &Buffer) -> Result<(), InputError> {
         let whole = if is_fragment(bytes) {
             self.reassembler()?.push_encoded(bytes)?
         } else {
-            Some(frame::decode(bytes, &self.types)?)
+            Some(frame::decode_shared(bytes, &self.types)?)
         };
         self.gather(whole, bytes.len())
     }

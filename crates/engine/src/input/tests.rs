@@ -121,9 +121,9 @@ fn receiving(epoch: u64, gather_rows: usize) -> Input {
     input
 }
 
-fn fragments(rows: usize) -> Vec<Vec<u8>> {
+fn fragments(rows: usize) -> Vec<Buffer> {
     let mut splitter = FragmentSplitter::try_new(&[0], &[bigint()], 128, Epoch { order: 3, attempt: 1 }).unwrap();
-    splitter.split(&batch(0, rows)).unwrap().iter().map(|batch| fragment::encode(batch).unwrap()).collect()
+    splitter.split(&batch(0, rows)).unwrap().iter().map(|batch| fragment::encode(batch).unwrap().into()).collect()
 }
 
 #[test]

@@ -20,16 +20,22 @@ pub fn peek(frame: &[u8]) -> Result<FrameInfo, FrameError> {
 
 /// The batch of a frame whose columns have these types. What comes back is valid, whatever the bytes.
 pub fn decode(frame: &[u8], types: &[LogicalType]) -> Result<Batch, FrameError> {
+    decode_shared(&Buffer::from_slice_ref(frame), types)
+}
+
+/// The same, where the columns share the frame's bytes as far as those are aligned.
+pub fn decode_shared(shared: &Buffer, types: &[LogicalType]) -> Result<Batch, FrameError> {
+    let frame = shared.as_slice();
     let header = Header::read(frame)?;
     let padded_tree = header.tree.next_multiple_of(ALIGNMENT);
     let message_start = HEADER_BYTES + padded_tree;
     let body_start = message_start + header.message;
     let expected = body_start + header.body;
     let length = FrameError::Length { expected, found: frame.len() };
-    let (Some(tree), Some(message), Some(body)) = (
+    let (Some(tree), Some(message), true) = (
         frame.get(HEADER_BYTES..HEADER_BYTES + header.tree),
         frame.get(message_start..body_start),
-        frame.get(body_start..).filter(|body| body.len() == header.body),
+        frame.len() == expected,
     ) else {
         return Err(length);
     };
@@ -42,9 +48,9 @@ pub fn decode(frame: &[u8], types: &[LogicalType]) -> Result<Batch, FrameError> 
         fields.push(Field::new("", DataType::UInt8, false));
     }
 
-    // one copy, aligned for every value; the columns share it
-    let body = Buffer::from_slice_ref(body);
-    // one more copy, aligned as flatbuffers want it
+    // aligned for every value; what is not is copied
+    let body = shared.slice_with_length(body_start, header.body);
+    // a copy, aligned as flatbuffers want it
     let message = Buffer::from_slice_ref(message);
     let batch = read_record_batch(&message, &body, Arc::new(Schema::new(fields)), BODY_ALIGNMENT)?;
     if batch.num_rows() != header.info.rows as usize {

@@ -12,6 +12,19 @@ use crate::batch::Batch;
 
 /// The frame of a batch. Errors if the batch has 2^32 rows or bytes, or a column that no Flink type lies in.
 pub fn encode(batch: &Batch) -> Result<Vec<u8>, FrameError> {
+    let [mut frame, body] = parts(batch, ALIGNMENT)?;
+    frame.extend(&body);
+    Ok(frame)
+}
+
+/// The same in two parts, of which the second, the body, is nearly all of it: whoever writes it somewhere need not copy it first. The
+/// body starts so that a reader need not copy it either.
+pub fn encode_parts(batch: &Batch) -> Result<[Vec<u8>; 2], FrameError> {
+    parts(batch, BODY_ALIGNMENT)
+}
+
+/// The frame before the body, which starts at a multiple of `alignment`, and the body.
+fn parts(batch: &Batch, alignment: usize) -> Result<[Vec<u8>; 2], FrameError> {
     let rows = batch.num_rows();
     let mut tree = Bits::default();
     for column in batch.columns() {
@@ -21,11 +34,12 @@ pub fn encode(batch: &Batch) -> Result<Vec<u8>, FrameError> {
     let tree = tree.bytes;
     let size = |bytes: usize| u32::try_from(bytes).map_err(|_| FrameError::TooLarge { bytes, rows });
     let padded_tree = tree.len().next_multiple_of(ALIGNMENT);
-    let padded_message = message.ipc_message.len().next_multiple_of(ALIGNMENT);
+    let body_start = (HEADER_BYTES + padded_tree + message.ipc_message.len()).next_multiple_of(alignment);
+    let padded_message = body_start - HEADER_BYTES - padded_tree;
     let kinds = if batch.kinds().is_some() { HAS_KINDS } else { 0 };
     let key_group = if batch.key_group().is_some() { HAS_KEY_GROUP } else { 0 };
 
-    let mut frame = Vec::with_capacity(HEADER_BYTES + padded_tree + padded_message + message.arrow_data.len());
+    let mut frame = Vec::with_capacity(body_start);
     frame.extend(MAGIC);
     frame.extend([VERSION, kinds | key_group]);
     frame.extend(batch.key_group().unwrap_or_default().to_le_bytes());
@@ -36,9 +50,8 @@ pub fn encode(batch: &Batch) -> Result<Vec<u8>, FrameError> {
     frame.extend(&tree);
     frame.resize(HEADER_BYTES + padded_tree, 0);
     frame.extend(&message.ipc_message);
-    frame.resize(HEADER_BYTES + padded_tree + padded_message, 0);
-    frame.extend(&message.arrow_data);
-    Ok(frame)
+    frame.resize(body_start, 0);
+    Ok([frame, message.arrow_data])
 }
 
 fn message(batch: &Batch) -> Result<arrow_ipc::writer::EncodedData, FrameError> {

@@ -28,8 +28,8 @@ mod encode;
 #[cfg(test)]
 mod tests;
 
-pub use decode::{decode, peek};
-pub use encode::encode;
+pub use decode::{decode, decode_shared, peek};
+pub use encode::{encode, encode_parts};
 
 use arrow::error::ArrowError;
 

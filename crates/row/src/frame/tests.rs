@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, Int64Array, NullArray};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, NullArray};
+use arrow::buffer::Buffer;
+use arrow::datatypes::Int64Type;
 use proptest::prelude::*;
 use streamfusion_plan::types::{LogicalType, TypeKind};
 
@@ -130,4 +132,16 @@ fn rows_without_columns_keep_their_number() {
     let batch = Batch::try_new(vec![Arc::new(NullArray::new(17))], 17, None).unwrap();
     let arrived = decode(&encode(&batch).unwrap(), &[string()]).unwrap();
     assert_eq!((arrived.num_rows(), arrived.columns()[0].len()), (17, 17));
+}
+
+#[test]
+fn columns_share_the_bytes_of_a_frame_in_parts() {
+    let column: ArrayRef = Arc::new(Int64Array::from(vec![7; 100]));
+    let batch = Batch::try_new(vec![column], 100, None).unwrap();
+    let types = [ty(TypeKind::BigInt)];
+    let bytes = Buffer::from(encode_parts(&batch).unwrap().concat());
+    let shared = bytes.as_ptr_range();
+    let values = |batch: &Batch| batch.columns()[0].as_primitive::<Int64Type>().values().inner().as_ptr();
+    assert!(shared.contains(&values(&decode_shared(&bytes, &types).unwrap())));
+    assert!(!shared.contains(&values(&decode(&bytes, &types).unwrap())));
 }

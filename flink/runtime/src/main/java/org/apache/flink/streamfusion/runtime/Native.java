@@ -196,7 +196,8 @@ public final class Native {
 
     static native void batchRelease(long batch);
 
-    static native byte[] batchEncode(long batch);
+    /** Fills in address and length of the two parts of the encoded batch; valid until the batch is released. */
+    static native void batchEncode(long batch, long[] parts);
 
     /** The number of columns in the column tree. */
     static native int batchColumns(long batch);

@@ -50,14 +50,9 @@ public final class NativeBatchSerializer extends TypeSerializerSingleton<NativeB
 
     @Override
     public void serialize(NativeBatch batch, DataOutputView target) throws IOException {
-        final byte[] bytes = batch.encoded();
-        if (bytes.length > MAX_ENCODED_BYTES) {
-            throw new IOException("A batch of " + bytes.length + " bytes is too large for the network");
-        }
         target.writeInt(batch.rows());
         target.writeInt(batch.keyGroup());
-        target.writeInt(bytes.length);
-        target.write(bytes);
+        batch.writeEncoded(target);
     }
 
     @Override

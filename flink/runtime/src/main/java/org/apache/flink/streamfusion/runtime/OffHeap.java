@@ -32,6 +32,10 @@ final class OffHeap {
         }
     }
 
+    static void readInto(long source, byte[] target, int offset, int length) {
+        read(source, target, Unsafe.ARRAY_BYTE_BASE_OFFSET + (long) offset, length);
+    }
+
     static byte[] bytes(long source, int length) {
         final byte[] target = new byte[length];
         read(source, target, Unsafe.ARRAY_BYTE_BASE_OFFSET, length);

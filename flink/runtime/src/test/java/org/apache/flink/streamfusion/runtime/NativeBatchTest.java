@@ -113,7 +113,7 @@ class NativeBatchTest extends NativeTestBase {
         final List<RowData> result = new ArrayList<>();
         final long stage = Native.stageOpen(passing(EveryType.TYPE), null, 1, 128, null);
         final long batch = batch(EveryType.TYPE, rows);
-        final byte[] encoded = Native.batchEncode(batch);
+        final byte[] encoded = NativeBatch.encode(batch);
         Native.batchRelease(batch);
 
         final byte[] padded = new byte[encoded.length + 9];
