@@ -103,6 +103,14 @@ impl Job {
         self.subtasks.iter_mut().map(KeyedState::snapshot).collect()
     }
 
+    /// Goes on at another parallelism with the state as it is now.
+    pub(super) fn restart(&mut self, parallelism: u32) {
+        let snapshots = self.snapshot();
+        let restored = self.restored(&snapshots, parallelism);
+        drop(snapshots); // they read the databases, which go now
+        *self = restored;
+    }
+
     /// A job at another parallelism with the state of the snapshots.
     pub(super) fn restored(&self, snapshots: &[Box<dyn StateSnapshot>], parallelism: u32) -> Self {
         let open = if self.databases.is_empty() { Self::open } else { Self::stored };
@@ -189,8 +197,7 @@ proptest! {
         for ((parallelism, _), cut) in stages.iter().zip(&cuts) {
             job.push(&rows[done..*cut], &[], &mut out);
             done = *cut;
-            let snapshots = job.snapshot();
-            job = job.restored(&snapshots, *parallelism);
+            job.restart(*parallelism);
         }
         job.push(&rows[done..], &[], &mut out);
         prop_assert_eq!(out, run(&spec, &rows, &[]));

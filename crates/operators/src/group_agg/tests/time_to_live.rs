@@ -80,8 +80,7 @@ proptest! {
         for ((now, rows), parallelism) in batches.iter().zip(stops.iter().cycle()) {
             clock.set(*now);
             if *parallelism > 0 {
-                let snapshots = job.snapshot();
-                job = job.restored(&snapshots, *parallelism);
+                job.restart(*parallelism);
             }
             job.push(rows, &[], &mut out);
         }

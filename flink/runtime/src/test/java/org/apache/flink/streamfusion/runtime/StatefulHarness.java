@@ -7,6 +7,7 @@ import org.apache.flink.runtime.operators.testutils.MockEnvironmentBuilder;
 import org.apache.flink.runtime.state.AbstractKeyedStateBackend;
 import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
 import org.apache.flink.runtime.state.StateBackend;
+import org.apache.flink.runtime.state.storage.JobManagerCheckpointStorage;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.util.OneInputStreamOperatorTestHarness;
 import org.apache.flink.table.data.GenericRowData;
@@ -21,6 +22,9 @@ final class StatefulHarness extends OneInputStreamOperatorTestHarness<Object, Ob
 
     /** Managed memory of the slot unless a test says otherwise. */
     static final long MEMORY_BYTES = 32 << 20;
+
+    /** The most that a file of a checkpoint takes. */
+    private static final int CHECKPOINT_BYTES = 256 << 20;
 
     private static final String UID = "counts";
 
@@ -47,6 +51,7 @@ final class StatefulHarness extends OneInputStreamOperatorTestHarness<Object, Ob
         this.parallelism = parallelism;
         this.subtask = subtask;
         setOutputCreator(serializer -> out);
+        setCheckpointStorage(new JobManagerCheckpointStorage(CHECKPOINT_BYTES));
         this.config.setStatePartitioner(0, KeyGroupSelector.INSTANCE);
         this.config.setStateKeySerializer(KeyGroupSerializer.INSTANCE);
         this.config.serializeAllConfigs();
