@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, NullArray};
+use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Int64Array, NullArray};
 use arrow::buffer::Buffer;
-use arrow::datatypes::Int64Type;
+use arrow::datatypes::Decimal128Type;
 use proptest::prelude::*;
 use streamfusion_plan::types::{LogicalType, TypeKind};
 
 use super::*;
 use crate::batch::Batch;
-use crate::random::{Random, all_types, batch, batches, string, ty};
+use crate::random::{Random, all_types, batch, batches, decimal, string, ty};
 
 /// Claims that a batch can be used without any danger, whatever it holds.
 fn assert_valid(batch: &Batch) {
@@ -136,12 +136,14 @@ fn rows_without_columns_keep_their_number() {
 
 #[test]
 fn columns_share_the_bytes_of_a_frame_in_parts() {
-    let column: ArrayRef = Arc::new(Int64Array::from(vec![7; 100]));
-    let batch = Batch::try_new(vec![column], 100, None).unwrap();
-    let types = [ty(TypeKind::BigInt)];
-    let bytes = Buffer::from(encode_parts(&batch).unwrap().concat());
-    let shared = bytes.as_ptr_range();
-    let values = |batch: &Batch| batch.columns()[0].as_primitive::<Int64Type>().values().inner().as_ptr();
-    assert!(shared.contains(&values(&decode_shared(&bytes, &types).unwrap())));
-    assert!(!shared.contains(&values(&decode(&bytes, &types).unwrap())));
+    for columns in 1..=8 {
+        let column: ArrayRef = Arc::new(Decimal128Array::from(vec![7; 100]).with_precision_and_scale(38, 0).unwrap());
+        let batch = Batch::try_new(vec![column; columns], 100, None).unwrap();
+        let types = vec![decimal(38, 0); columns];
+        let bytes = Buffer::from(encode_parts(&batch).unwrap().concat());
+        let shared = bytes.as_ptr_range();
+        let values = |batch: &Batch| batch.columns()[0].as_primitive::<Decimal128Type>().values().inner().as_ptr();
+        assert!(shared.contains(&values(&decode_shared(&bytes, &types).unwrap())), "{columns} columns");
+        assert!(!shared.contains(&values(&decode(&bytes, &types).unwrap())));
+    }
 }
