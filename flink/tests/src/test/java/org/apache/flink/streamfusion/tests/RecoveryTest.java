@@ -1,5 +1,20 @@
 package org.apache.flink.streamfusion.tests;
 
+import static org.apache.flink.streamfusion.tests.RecoveryQueries.BEHIND;
+import static org.apache.flink.streamfusion.tests.RecoveryQueries.COUNTS;
+import static org.apache.flink.streamfusion.tests.RecoveryQueries.COUNTS_OF_COUNTS;
+import static org.apache.flink.streamfusion.tests.RecoveryQueries.FIRST_BY_ARRIVAL;
+import static org.apache.flink.streamfusion.tests.RecoveryQueries.HIGHEST;
+import static org.apache.flink.streamfusion.tests.RecoveryQueries.JOINED;
+import static org.apache.flink.streamfusion.tests.RecoveryQueries.LAST_BY_ARRIVAL;
+import static org.apache.flink.streamfusion.tests.RecoveryQueries.LAST_UPSERTS;
+import static org.apache.flink.streamfusion.tests.RecoveryQueries.NEIGHBOURS;
+import static org.apache.flink.streamfusion.tests.RecoveryQueries.RUNNING;
+import static org.apache.flink.streamfusion.tests.RecoveryQueries.SESSIONS;
+import static org.apache.flink.streamfusion.tests.RecoveryQueries.SORTED;
+import static org.apache.flink.streamfusion.tests.RecoveryQueries.VERSIONS;
+import static org.apache.flink.streamfusion.tests.RecoveryQueries.WINDOWS;
+import static org.apache.flink.streamfusion.tests.RecoveryQueries.createTables;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
@@ -15,10 +30,10 @@ import org.apache.flink.configuration.StateBackendOptions;
 import org.apache.flink.configuration.StateRecoveryOptions;
 import org.apache.flink.core.execution.JobClient;
 import org.apache.flink.core.execution.SavepointFormatType;
+import org.apache.flink.streamfusion.tests.RecoveryQueries.Query;
 import org.apache.flink.streamfusion.tests.connector.Change;
 import org.apache.flink.streamfusion.tests.connector.ParityCollectFactory;
 import org.apache.flink.streamfusion.tests.connector.Trial;
-import org.apache.flink.streamfusion.tests.connector.TrialIdsFactory;
 import org.apache.flink.table.api.CompiledPlan;
 import org.apache.flink.table.api.PlanReference;
 import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
@@ -39,95 +54,14 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
-import java.util.LongSummaryStatistics;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
-import java.util.function.LongUnaryOperator;
-import java.util.stream.LongStream;
 import java.util.stream.Stream;
 
 /** Native jobs that fail, are stopped, moved and rescaled: every id of the source is in the final result once. */
 @RequiresNative
 @Timeout(120)
 class RecoveryTest {
-    private static final long IDS = 24_000;
-    private static final long GROUPS = 97;
-
-    /** A statement that reads {@code ids} and writes {@code counts}, and what is in that table in the end. */
-    private record Query(String insert, String columns, String expected, String operator) {
-        Query(String insert, String columns, String expected) {
-            this(insert, columns, expected, "GroupAggregate");
-        }
-    }
-
-
-    private static final Query COUNTS = new Query(
-            "INSERT INTO counts SELECT k, COUNT(*), SUM(id), COUNT(DISTINCT id), MIN(id), MAX(id) FROM "
-                    + "(SELECT id, CONCAT('key ', CAST(MOD(id, " + GROUPS + ") AS STRING)) AS k FROM ids) GROUP BY k",
-            "k STRING, n BIGINT, s BIGINT, d BIGINT, lo BIGINT, hi BIGINT, PRIMARY KEY (k) NOT ENFORCED",
-            expectedCounts());
-
-    /** How many keys have how many ids: a stage with state behind another, whose input retracts. */
-    private static final Query COUNTS_OF_COUNTS = new Query(
-            "INSERT INTO counts SELECT n, COUNT(*) FROM (SELECT MOD(id, " + GROUPS + ") AS k, COUNT(*) AS n FROM ids "
-                    + "GROUP BY MOD(id, " + GROUPS + ")) GROUP BY n",
-            "n BIGINT, m BIGINT, PRIMARY KEY (n) NOT ENFORCED",
-            "(%d, %d)\n(%d, %d)".formatted(IDS / GROUPS, GROUPS - IDS % GROUPS, IDS / GROUPS + 1, IDS % GROUPS));
-
-    /** Every third id finds itself: a stage with two inputs, both with state, whose output retracts. */
-    private static final Query JOINED = new Query(
-            "INSERT INTO counts SELECT MOD(a.id, 7), COUNT(*), COUNT(b.id), SUM(b.id) FROM ids AS a LEFT JOIN "
-                    + "(SELECT id FROM ids WHERE MOD(id, 3) = 0) AS b ON a.id = b.id GROUP BY MOD(a.id, 7)",
-            "k BIGINT, n BIGINT, m BIGINT, s BIGINT, PRIMARY KEY (k) NOT ENFORCED",
-            expectedMatches());
-
-    /** The highest ids of each group: of rows that are only inserted the first ones are kept. */
-    private static final Query HIGHEST = new Query(
-            ("INSERT INTO counts SELECT k, n, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY id DESC) AS n "
-                            + "FROM (SELECT MOD(id, %d) AS k, id FROM ids)) WHERE n <= 3")
-                    .formatted(GROUPS),
-            "k BIGINT, n BIGINT, id BIGINT, PRIMARY KEY (k, n) NOT ENFORCED",
-            expectedHighest(),
-            "Rank");
-
-    /** The groups that were behind in the end, of sums that grow: all rows are kept. */
-    private static final Query BEHIND = new Query(
-            ("INSERT INTO counts SELECT g, n, k, s FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY g ORDER BY s, k) AS n FROM "
-                            + "(SELECT MOD(k, 3) AS g, k, s FROM (SELECT MOD(id, %d) AS k, SUM(MOD(id, 5)) AS s FROM ids "
-                            + "GROUP BY MOD(id, %d)))) WHERE n <= 4")
-                    .formatted(GROUPS, GROUPS),
-            "g BIGINT, n BIGINT, k BIGINT, s BIGINT, PRIMARY KEY (g, n) NOT ENFORCED",
-            expectedBehind(),
-            "Rank");
-
-    /** Counts per window, of which the first ones have gone out when the job fails. */
-    private static final Query WINDOWS = new Query(
-            "INSERT INTO counts SELECT MIN(id) / 1000, k, COUNT(*), SUM(id) FROM TABLE(TUMBLE("
-                    + "TABLE timed, DESCRIPTOR(ts), INTERVAL '1' SECOND)) GROUP BY k, window_start, window_end",
-            "w BIGINT, k BIGINT, n BIGINT, s BIGINT, PRIMARY KEY (w, k) NOT ENFORCED",
-            expectedWindows(),
-            "GlobalWindowAggregate");
-
-    /** Sums over three rows of a key. */
-    private static final Query RUNNING = new Query(
-            "INSERT INTO counts SELECT MOD(k, 7), COUNT(*), SUM(s) FROM (SELECT k, SUM(id) OVER (PARTITION BY k ORDER BY ts "
-                    + "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS s FROM timed) GROUP BY MOD(k, 7)",
-            "k BIGINT, n BIGINT, s BIGINT, PRIMARY KEY (k) NOT ENFORCED",
-            expectedSums(id -> id + Math.max(0, id - GROUPS) + Math.max(0, id - 2 * GROUPS)),
-            "OverAggregate");
-
-    /** Each id finds itself and the next one of its key. */
-    private static final Query NEIGHBOURS = new Query(
-            "INSERT INTO counts SELECT MOD(a.k, 7), COUNT(DISTINCT a.id), SUM(b.id) FROM timed AS a JOIN timed AS b ON a.k = b.k "
-                    + "AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '0.100' SECOND GROUP BY MOD(a.k, 7)",
-            "k BIGINT, n BIGINT, s BIGINT, PRIMARY KEY (k) NOT ENFORCED",
-            expectedSums(id -> id + (id + GROUPS < IDS ? id + GROUPS : 0)),
-            "IntervalJoin");
-
-    private static final Query FIRST_BY_ARRIVAL = byArrival("ASC", 0);
-    private static final Query LAST_BY_ARRIVAL = byArrival("DESC", IDS - TrialIdsFactory.PARTITIONS);
-    private static final Query LAST_UPSERTS = onePerKey("latest", "ChangelogNormalize", IDS - TrialIdsFactory.PARTITIONS);
-
     private static final ConfigOption<Boolean> ENABLED =
             ConfigOptions.key(Engine.ENABLED).booleanType().defaultValue(true);
 
@@ -154,112 +88,6 @@ class RecoveryTest {
         return configuration;
     }
 
-    private static String expectedCounts() {
-        List<String> rows = new ArrayList<>();
-        for (long key = 0; key < GROUPS; key++) {
-            long count = (IDS - key + GROUPS - 1) / GROUPS;
-            long last = key + (count - 1) * GROUPS;
-            rows.add("('key %d', %d, %d, %d, %d, %d)".formatted(key, count, count * (key + last) / 2, count, key, last));
-        }
-        rows.sort(Comparator.naturalOrder());
-        return String.join("\n", rows);
-    }
-
-    private static String expectedMatches() {
-        List<String> rows = new ArrayList<>();
-        for (long key = 0; key < 7; key++) {
-            final long residue = key;
-            long count = LongStream.range(0, IDS).filter(id -> id % 7 == residue).count();
-            LongSummaryStatistics found =
-                    LongStream.range(0, IDS).filter(id -> id % 7 == residue && id % 3 == 0).summaryStatistics();
-            rows.add("(%d, %d, %d, %d)".formatted(key, count, found.getCount(), found.getSum()));
-        }
-        return String.join("\n", rows);
-    }
-
-    private static String expectedHighest() {
-        List<String> rows = new ArrayList<>();
-        for (long key = 0; key < GROUPS; key++) {
-            long highest = key + (IDS - 1 - key) / GROUPS * GROUPS;
-            for (long rank = 1; rank <= 3; rank++) {
-                rows.add("(%d, %d, %d)".formatted(key, rank, highest - (rank - 1) * GROUPS));
-            }
-        }
-        rows.sort(Comparator.naturalOrder());
-        return String.join("\n", rows);
-    }
-
-    private static String expectedBehind() {
-        long[] sums = new long[(int) GROUPS];
-        LongStream.range(0, IDS).forEach(id -> sums[(int) (id % GROUPS)] += id % 5);
-        List<String> rows = new ArrayList<>();
-        for (long group = 0; group < 3; group++) {
-            final long residue = group;
-            List<Long> keys = LongStream.range(0, GROUPS)
-                    .filter(key -> key % 3 == residue)
-                    .boxed()
-                    .sorted(Comparator.<Long>comparingLong(key -> sums[key.intValue()]).thenComparing(key -> key))
-                    .toList();
-            for (int rank = 1; rank <= 4; rank++) {
-                long key = keys.get(rank - 1);
-                rows.add("(%d, %d, %d, %d)".formatted(group, rank, key, sums[(int) key]));
-            }
-        }
-        rows.sort(Comparator.naturalOrder());
-        return String.join("\n", rows);
-    }
-
-    private static String expectedWindows() {
-        List<String> rows = new ArrayList<>();
-        for (long window = 0; window < IDS / 1000; window++) {
-            LongSummaryStatistics[] ids = new LongSummaryStatistics[(int) GROUPS];
-            for (long id = 1000 * window; id < 1000 * window + 1000; id++) {
-                int key = (int) (id % GROUPS);
-                ids[key] = ids[key] == null ? new LongSummaryStatistics() : ids[key];
-                ids[key].accept(id);
-            }
-            for (int key = 0; key < GROUPS; key++) {
-                rows.add("(%d, %d, %d, %d)".formatted(window, key, ids[key].getCount(), ids[key].getSum()));
-            }
-        }
-        rows.sort(Comparator.naturalOrder());
-        return String.join("\n", rows);
-    }
-
-    /** Per remainder by 7 of the keys: how many ids there are, and the sum of what each is worth. */
-    private static String expectedSums(LongUnaryOperator worth) {
-        List<String> rows = new ArrayList<>();
-        for (long key = 0; key < 7; key++) {
-            final long residue = key;
-            LongSummaryStatistics found = LongStream.range(0, IDS)
-                    .filter(id -> id % GROUPS % 7 == residue)
-                    .map(worth)
-                    .summaryStatistics();
-            rows.add("(%d, %d, %d)".formatted(key, found.getCount(), found.getSum()));
-        }
-        return String.join("\n", rows);
-    }
-
-    /** The first or last id of each remainder, which are {@code first} and those behind it. */
-    private static Query byArrival(String direction, long first) {
-        String ids = "SELECT MOD(id, %d) AS k, id, PROCTIME() AS pt FROM ids".formatted(TrialIdsFactory.PARTITIONS);
-        String ranked = "SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY pt %s) AS rn FROM (%s)".formatted(direction, ids);
-        return onePerKey("(SELECT k, id FROM (%s) WHERE rn = 1)".formatted(ranked), "Deduplicate", first);
-    }
-
-    /** Of a table with an id per remainder, three rows with four of them each; a key that is lost or held twice shows. */
-    private static Query onePerKey(String table, String operator, long first) {
-        List<String> rows = new ArrayList<>();
-        for (long group = 0; group < 3; group++) {
-            rows.add("(%d, 4, %d)".formatted(group, 4 * first + 4 * group + 18));
-        }
-        return new Query(
-                "INSERT INTO counts SELECT MOD(k, 3), COUNT(*), SUM(id) FROM " + table + " GROUP BY MOD(k, 3)",
-                "g BIGINT, n BIGINT, s BIGINT, PRIMARY KEY (g) NOT ENFORCED",
-                String.join("\n", rows),
-                operator);
-    }
-
     /** Tables, and the plan of the job as it is once and for all, whatever it is restored with. */
     private final class Job implements AutoCloseable {
         private final Query query;
@@ -282,15 +110,7 @@ class RecoveryTest {
 
         JobClient submit(Configuration configuration, int parallelism) throws Exception {
             StreamTableEnvironment environment = LocalCluster.tableEnvironment(configuration, parallelism);
-            environment.executeSql("CREATE TABLE ids (id BIGINT) WITH ('connector'='%s', 'rows'='%d', 'trial'='%s')"
-                    .formatted(TrialIdsFactory.IDENTIFIER, IDS, trial.name()));
-            // subtasks that are restored may be a quarter of the ids apart, which is no more than watermarks wait for
-            environment.executeSql(("CREATE TABLE timed (id BIGINT, k AS MOD(id, %d), ts AS TO_TIMESTAMP_LTZ(id + 86400000, 3), "
-                            + "WATERMARK FOR ts AS ts - INTERVAL '7' SECOND) WITH ('connector'='%s', 'rows'='%d', 'trial'='%s')")
-                    .formatted(GROUPS, TrialIdsFactory.IDENTIFIER, IDS, trial.name()));
-            environment.executeSql(("CREATE TABLE latest (k BIGINT, id BIGINT, PRIMARY KEY (k) NOT ENFORCED) "
-                            + "WITH ('connector'='%s', 'rows'='%d', 'trial'='%s', 'upserts'='true')")
-                    .formatted(TrialIdsFactory.IDENTIFIER, IDS, trial.name()));
+            createTables(environment, trial.name());
             environment.executeSql(new ParitySink(
                             "counts", query.columns(), ParitySink.UPSERT_KINDS)
                     .createTable(sinkId));
@@ -424,7 +244,8 @@ class RecoveryTest {
     }
 
     static List<Query> everyKindOfState() {
-        return List.of(JOINED, HIGHEST, BEHIND, WINDOWS, RUNNING, NEIGHBOURS, LAST_BY_ARRIVAL, LAST_UPSERTS);
+        return List.of(
+                JOINED, HIGHEST, BEHIND, WINDOWS, SESSIONS, RUNNING, NEIGHBOURS, VERSIONS, SORTED, LAST_BY_ARRIVAL, LAST_UPSERTS);
     }
 
     /** By canonical savepoints, and to another parallelism on the way. */

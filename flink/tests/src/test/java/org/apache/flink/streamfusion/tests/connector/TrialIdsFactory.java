@@ -22,6 +22,7 @@ import org.apache.flink.table.factories.DynamicTableSourceFactory;
 import org.apache.flink.table.factories.FactoryUtil;
 import org.apache.flink.table.runtime.typeutils.InternalTypeInfo;
 import org.apache.flink.table.types.logical.RowType;
+import org.apache.flink.types.RowKind;
 
 import java.util.ArrayList;
 import java.util.List;
@@ -66,10 +67,16 @@ public final class TrialIdsFactory implements DynamicTableSourceFactory {
                 type, helper.getOptions().get(ROWS), helper.getOptions().get(TRIAL), helper.getOptions().get(UPSERTS));
     }
 
+    /** Without deletes, of which there are none: Flink 2.2 cannot plan them above a watermark that a temporal join reads. */
+    private static final ChangelogMode UPSERTS_ONLY = ChangelogMode.newBuilder()
+            .addContainedKind(RowKind.INSERT)
+            .addContainedKind(RowKind.UPDATE_AFTER)
+            .build();
+
     private record IdsTable(RowType type, long rows, String trial, boolean upserts) implements ScanTableSource {
         @Override
         public ChangelogMode getChangelogMode() {
-            return upserts ? ChangelogMode.upsert() : ChangelogMode.insertOnly();
+            return upserts ? UPSERTS_ONLY : ChangelogMode.insertOnly();
         }
 
         @Override
