@@ -45,7 +45,9 @@ class GroupWindowParityTest {
 
     @Test
     void windowsThatHopFurtherThanTheyAreLong() throws Exception {
-        windows("HOP%s(ts, INTERVAL '7' SECOND, INTERVAL '3' SECOND)").run();
+        windows("HOP%s(ts, INTERVAL '7' SECOND, INTERVAL '3' SECOND)")
+                .states(7, KeptState.HEAP, KeptState.ROCKSDB_WITHOUT_CACHE)
+                .run();
     }
 
     @Test

@@ -56,7 +56,9 @@ class JoinParityTest {
 
     @Test
     void nullsThatAreEqual() throws Exception {
-        join("SELECT l.*, r.* FROM l FULL JOIN r ON l.k IS NOT DISTINCT FROM r.k", "u", "-").run();
+        join("SELECT l.*, r.* FROM l FULL JOIN r ON l.k IS NOT DISTINCT FROM r.k", "u", "-")
+                .states(7, KeptState.HEAP, KeptState.ROCKSDB_WITHOUT_CACHE, KeptState.ROCKSDB_INCREMENTAL_WITH_SMALL_CACHE)
+                .run();
     }
 
     @Test

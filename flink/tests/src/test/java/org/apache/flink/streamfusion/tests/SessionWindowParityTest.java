@@ -64,6 +64,7 @@ class SessionWindowParityTest {
         Parity.of("SELECT k, COUNT(*), SUM(v), window_start, window_end FROM " + sessions("PARTITION BY k,", 4)
                         + " GROUP BY k, window_start, window_end")
                 .input("t", columns(LOCAL_TIME, "'5' SECOND"), rows(NEW_YEAR, true))
+                .states(7, KeptState.HEAP, KeptState.ROCKSDB_WITHOUT_CACHE)
                 .finalTable()
                 .run();
     }

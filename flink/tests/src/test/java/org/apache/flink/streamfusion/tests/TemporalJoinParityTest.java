@@ -76,7 +76,10 @@ class TemporalJoinParityTest {
 
     @Test
     void idleState() throws Exception {
-        join("SELECT o.k, o.u, o.v, r.rate FROM orders AS o LEFT JOIN" + JOINED).set("table.exec.state.ttl", "1 h").run();
+        join("SELECT o.k, o.u, o.v, r.rate FROM orders AS o LEFT JOIN" + JOINED)
+                .set("table.exec.state.ttl", "1 h")
+                .states(7, KeptState.HEAP, KeptState.ROCKSDB_WITHOUT_CACHE)
+                .run();
     }
 
     @Test

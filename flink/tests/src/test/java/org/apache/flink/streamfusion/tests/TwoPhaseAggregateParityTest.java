@@ -61,6 +61,7 @@ class TwoPhaseAggregateParityTest {
         twoPhases(size, "SELECT k, s, COUNT(*), SUM(v), MIN(v) FROM t GROUP BY k, s")
                 .input("t", "k INT, v BIGINT, s STRING", smallRows())
                 .parallelism(2)
+                .states(7, KeptState.HEAP, KeptState.ROCKSDB_WITHOUT_CACHE)
                 .finalTable()
                 .run();
     }
