@@ -1,6 +1,7 @@
 //! The global phase: accumulators of bundles, merged first with each other and then, once per bundle and key, into state.
 //!
-//! COUNT(*) is the record count of its group and has no accumulator of its own. Over rows that retract a group with a record count of 0 is
+//! COUNT(*), or the sum of counts that Flink makes of it where DISTINCT aggregates are split, is the record count of its group and has no
+//! accumulator of its own. Over rows that retract a group with a record count of 0 is
 //! gone; any other is there, also one that retracted more than it has. Over rows that insert only a group stays.
 
 use std::sync::Arc;
@@ -35,20 +36,17 @@ pub fn supports_global(spec: &GlobalGroupAggregate, input: &LogicalType) -> Resu
 }
 
 fn resolve(spec: &GlobalGroupAggregate, input: &LogicalType) -> Result<Phase, Reason> {
-    let phase = Phase::resolve(&Plan {
+    Phase::resolve(&Plan {
         grouping: &spec.grouping,
         input,
         calls: &spec.calls,
         call_input: &spec.local_input,
         need_retraction: spec.need_retraction,
+        count_star: spec.count_star,
         ttl_ms: spec.ttl_ms,
         bundle_size: spec.mini_batch_size,
         accumulators: input,
-    })?;
-    if spec.count_star.is_some_and(|call| phase.count_star != Some(call)) {
-        return Err(Reason::new("the call that counts the rows of a group is not the last COUNT(*)"));
-    }
-    Ok(phase)
+    })
 }
 
 /// The global aggregate. Output columns: the grouping columns, then one column per call of the plan.

@@ -48,6 +48,7 @@ fn resolve(
         calls: &spec.calls,
         call_input: &spec.local_input,
         need_retraction: spec.need_retraction,
+        count_star: None,
         ttl_ms: spec.ttl_ms,
         bundle_size: spec.mini_batch_size,
         accumulators: input,

@@ -27,7 +27,8 @@ pub(super) struct Phase {
     pub(super) calls: Vec<Call>,
     /// How many of them the plan has.
     pub(super) planned: usize,
-    /// The last COUNT(*) over all rows. With retraction there is one.
+    /// The call that counts the rows of a group: the one that the plan names, or the last COUNT(*) over all rows. With retraction there
+    /// is one.
     pub(super) count_star: Option<usize>,
     /// The Arrow types of each call's accumulator columns.
     pub(super) columns: Vec<Vec<DataType>>,
@@ -47,6 +48,9 @@ pub(super) struct Plan<'a> {
     /// The rows that the calls are about.
     pub(super) call_input: &'a LogicalType,
     pub(super) need_retraction: bool,
+    /// The call that counts the rows of a group, if that is not for the calls to say: behind split DISTINCT aggregates a $SUM0 of
+    /// counts.
+    pub(super) count_star: Option<usize>,
     pub(super) ttl_ms: i64,
     pub(super) bundle_size: u64,
     /// The rows with accumulator columns behind `grouping.len()` others.
@@ -69,7 +73,18 @@ impl Phase {
         let mut calls = support::resolve(&spec, plan.call_input)?.calls;
         calls.iter().filter(|call| call.distinct).try_for_each(order::check_distinct)?;
         let planned = calls.len();
-        let mut count_star = calls.iter().rposition(|call| call.argument.is_none() && call.filter.is_none());
+        let counts = |call: &Call| call.argument.is_none() && call.filter.is_none();
+        let mut count_star = calls.iter().rposition(counts);
+        if let Some(named) = plan.count_star {
+            let sums = |call: &Call| call.function == FunctionKind::Sum0 && call.output == DataType::Int64;
+            let known = |call: &Call| counts(call) || (sums(call) && call.filter.is_none() && !call.distinct);
+            if !calls.get(named).is_some_and(known) {
+                return Err(Reason::new(
+                    "the call that counts the rows of a group is neither COUNT(*) nor a sum of counts",
+                ));
+            }
+            count_star = Some(named);
+        }
         if plan.need_retraction && count_star.is_none() {
             count_star = Some(planned);
             calls.push(Call {

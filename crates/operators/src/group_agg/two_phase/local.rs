@@ -32,6 +32,7 @@ fn resolve(spec: &LocalGroupAggregate, input: &LogicalType, output: &LogicalType
         calls: &spec.calls,
         call_input: input,
         need_retraction: spec.need_retraction,
+        count_star: None,
         ttl_ms: 0,
         bundle_size: spec.mini_batch_size,
         accumulators: output,

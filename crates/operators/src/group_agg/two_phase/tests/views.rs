@@ -221,3 +221,30 @@ fn query_by_key(retracts: bool) -> impl Strategy<Value = Query> {
         Query { grouping: vec![KEY], calls: query.calls.iter().map(of_bucket).collect(), ..query }
     })
 }
+
+/// What Flink plans behind a split COUNT(DISTINCT x), COUNT(*) over rows that retract: a sum of counts says how many rows there are.
+#[test]
+fn sum_of_counts_says_whether_a_group_is_there() {
+    let calls = vec![call("$SUM0", &[VALUE], None, true), call("$SUM0", &[VALUE], None, true)];
+    let spec = |count_star| GlobalGroupAggregate {
+        grouping: vec![0],
+        calls: calls.clone(),
+        local_input: input_type(),
+        generate_update_before: false,
+        need_retraction: true,
+        count_star,
+        ttl_ms: 0,
+        mini_batch_size: 1,
+    };
+    let between = row_type([TypeKind::BigInt, TypeKind::BigInt, TypeKind::BigInt]);
+    assert!(supports_global(&spec(Some(1)), &between).is_ok());
+    assert!(supports_global(&spec(Some(2)), &between).is_err(), "there is no such call");
+    assert!(supports_global(&spec(None), &between).is_err(), "a count of its own has a column of its own");
+
+    let long = |values: Vec<i64>| Arc::new(Int64Array::from(values)) as ArrayRef;
+    let (keys, values, counts) = (vec![7, 7, 7, 7, 7], vec![4, 0, -4, 5, -5], vec![1, 1, -2, 1, 0]);
+    let input = Batch::try_new(vec![long(keys), long(values), long(counts)], 5, None).unwrap();
+    let mut global = GlobalGroupAgg::try_new(&spec(Some(1)), &between, &context()).unwrap();
+    let found = show(&run_batches(&mut global, &[input], 2));
+    assert_eq!(found, ["+I 7 4 1", "+U 7 4 2", "-D 7 4 2", "+I 7 5 1", "+U 7 0 1"]);
+}
