@@ -25,12 +25,14 @@ pub(super) struct Buffer<S: SortKeys> {
     pub(super) measured: usize,
     /// See [`RowEntries::clearings`].
     pub(super) clearings: u32,
+    /// With a time-to-live: the number of the group at which the next sweep goes on.
+    pub(super) swept: usize,
 }
 
 impl<S: SortKeys> Buffer<S> {
     /// No rows, of a slot whose rows were cleared so often.
     pub(super) fn new(clearings: u32) -> Self {
-        Self { groups: Groups::new(), total: 0, key_bytes: 0, measured: 0, clearings }
+        Self { groups: Groups::new(), total: 0, key_bytes: 0, measured: 0, clearings, swept: 0 }
     }
 
     /// Adds the row at `position`, which lies behind all others in the list. `unmatched` is how many rows of its group Flink
@@ -57,7 +59,7 @@ impl<S: SortKeys> Buffer<S> {
         Ok(())
     }
 
-    /// Completes a restore. Errors if more rows are missing than there are.
+    /// Completes a restore where rows do not expire. Errors if Flink counts more rows than there are.
     pub(super) fn restored(&self) -> Result<(), OperatorError> {
         match self.groups.iter().all(|(_, group)| group.count <= group.len) {
             true => Ok(()),
@@ -188,18 +190,19 @@ impl<S: SortKeys> Partition<'_, S> {
 
     /// Removes the groups that begin behind the last rank: more rows than that one are in front of them.
     pub(super) fn trim(&mut self) {
-        while let Some((_, group)) = self.buffer.groups.last() {
+        while let (Some(place), Some((_, group))) = (self.buffer.groups.last_place(), self.buffer.groups.last()) {
             let before = self.buffer.total.saturating_sub(group.len as usize);
             if i64::try_from(before).unwrap_or(i64::MAX) <= self.end {
                 return;
             }
-            self.remove_last_group(group);
+            self.remove_group(place);
         }
     }
 
-    fn remove_last_group(&mut self, group: Group) {
-        let place = self.buffer.groups.last_place();
-        if let Some(key) = place.and_then(|place| self.buffer.groups.remove(place)) {
+    /// Removes the group at `place` with its rows.
+    pub(super) fn remove_group(&mut self, place: Place) {
+        let Some(group) = self.buffer.groups.get(place) else { return };
+        if let Some(key) = self.buffer.groups.remove(place) {
             self.buffer.key_bytes -= S::heap_bytes(&key);
         }
         self.buffer.total -= group.len as usize;

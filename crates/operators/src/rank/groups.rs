@@ -18,7 +18,7 @@ pub(super) struct Group {
     pub(super) first: u32,
     /// How many there are.
     pub(super) len: u32,
-    /// How many Flink counts: less than there are, if rows were retracted that it does not have.
+    /// How many Flink counts: less than there are, if rows were retracted that it does not have; more, if some have expired.
     pub(super) count: u32,
 }
 
@@ -44,6 +44,11 @@ pub(super) struct Place {
 impl<K: Ord + Clone> Groups<K> {
     pub(super) fn new() -> Self {
         Self { first: Vec::new(), separators: Vec::new(), others: Vec::new(), len: 0 }
+    }
+
+    /// How many groups there are.
+    pub(super) fn len(&self) -> usize {
+        self.len
     }
 
     /// Whether there is no group.
@@ -119,6 +124,18 @@ impl<K: Ord + Clone> Groups<K> {
         let chunk = self.others.len();
         let at = self.chunk(chunk).len().checked_sub(1)?;
         Some(Place { chunk, at })
+    }
+
+    /// Where the group is in front of which there are so many.
+    pub(super) fn place_of(&self, number: usize) -> Option<Place> {
+        let mut at = number;
+        for chunk in 0..=self.others.len() {
+            match at.checked_sub(self.chunk(chunk).len()) {
+                Some(left) => at = left,
+                None => return Some(Place { chunk, at }),
+            }
+        }
+        None
     }
 
     /// All groups in order.
@@ -256,7 +273,11 @@ mod tests {
                 prop_assert_eq!(groups.first().map(|(key, _)| *key), model.keys().next().copied());
                 prop_assert_eq!(groups.last().map(|(key, _)| *key), model.keys().last().copied());
                 prop_assert_eq!(groups.last_place().and_then(|place| groups.get(place)), groups.last().map(|last| last.1));
-                prop_assert_eq!((groups.len, groups.is_empty()), (model.len(), model.is_empty()));
+                prop_assert_eq!((groups.len(), groups.is_empty()), (model.len(), model.is_empty()));
+                let number = groups.len() / 2;
+                let middle = groups.place_of(number).and_then(|place| groups.get(place)).map(|group| group.first);
+                prop_assert_eq!(middle, model.values().nth(number).copied());
+                prop_assert_eq!(groups.place_of(groups.len()), None);
             }
             let found: Vec<(u32, u32)> = groups.iter().map(|(key, group)| (*key, group.first)).collect();
             prop_assert_eq!(found, model.into_iter().collect::<Vec<_>>());

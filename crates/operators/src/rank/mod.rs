@@ -7,7 +7,7 @@
 //! | insert-only or updated, never moving back | the first row | `append` (`top1`) |
 //! | insert-only | any | `append` |
 //! | updated, never moving back | any | `update` |
-//! | any changelog | any | `retract` |
+//! | any changelog | any | `retract`; with a state time-to-live `expiring` |
 //!
 //! Rows are kept whole, those of a partition in sort order (`RowEntries`); a `buffer` over them finds the place of a row by its
 //! `sort_key` in a sorted list (`groups`). The sort keys of a batch are made column by column, and rows that cannot enter the
@@ -20,6 +20,7 @@
 
 mod append;
 mod buffer;
+mod expiring;
 mod first_n;
 mod groups;
 mod keyed;
@@ -54,15 +55,10 @@ pub fn supports(spec: &node::Rank, input: &LogicalType) -> Result<(), Reason> {
     if is_first_n(spec, input) {
         return Ok(());
     }
-    if spec.ttl_ms > 0 {
-        return Err(Reason::new(match spec.strategy {
-            RankStrategy::Retract => {
-                "with a state time-to-live, Flink goes on to count rows of a partition that have expired by their sort key"
-            }
-            RankStrategy::AppendFast | RankStrategy::UpdateFast { .. } => {
-                "with a state time-to-live, Top-N in Flink depends on what its heap cache holds and for how long"
-            }
-        }));
+    if spec.ttl_ms > 0 && spec.strategy != RankStrategy::Retract {
+        return Err(Reason::new(
+            "with a state time-to-live, Top-N in Flink depends on what its heap cache holds and for how long",
+        ));
     }
     for field in &spec.order_by {
         let ty = input.fields().get(field.column).map(|field| &field.ty);

@@ -30,6 +30,8 @@ enum Strategy<K> {
     Top1,
     Update(KeysAt<K>),
     Retract,
+    /// The same with a state time-to-live.
+    Expiring,
 }
 
 impl<K: Clone> Strategy<K> {
@@ -38,6 +40,7 @@ impl<K: Clone> Strategy<K> {
             _ if is_top1(spec) => Self::Top1,
             RankStrategy::AppendFast => Self::Append,
             RankStrategy::UpdateFast { .. } => Self::Update(KeysAt::new()),
+            RankStrategy::Retract if spec.ttl_ms > 0 => Self::Expiring,
             RankStrategy::Retract => Self::Retract,
         }
     }
@@ -49,6 +52,7 @@ impl<K: Clone> Strategy<K> {
             Self::Top1 => "top_1",
             Self::Update(_) => "update_top_n",
             Self::Retract => "retract_top_n",
+            Self::Expiring => "expiring_top_n",
         }
     }
 }
@@ -72,6 +76,9 @@ pub(super) struct Ranked<S: SortKeys> {
     packed: PackedRows,
     buffer_bytes: usize,
 }
+
+/// Groups of each partition of a frame that are looked at for rows that have expired, at least.
+const SWEPT_GROUPS: usize = 8;
 
 /// A batch of the frame.
 #[derive(Debug)]
@@ -102,6 +109,9 @@ impl<S: SortKeys> Ranked<S> {
         let codec = Required::new("unmatched", DataType::UInt32);
         let definitions = definitions(&spec.order_by, input);
         let rows = partitions.table.add_row_entries("ranked_rows", definitions, layout, identity, codec, 0)?;
+        if matches!(strategy, Strategy::Expiring) {
+            partitions.table.row_entries(rows)?.0.keep_expired();
+        }
         let emission = Emission::of(spec);
         let key = if emission.row_number || matches!(strategy, Strategy::Top1) { Key::Rank } else { Key::Row };
         Ok(Self {
@@ -160,6 +170,9 @@ impl<S: SortKeys> Ranked<S> {
             }
             buffer.restore(key, *position, *rows.value(*position))?;
         }
+        if matches!(self.strategy, Strategy::Expiring) {
+            return Ok(());
+        }
         of_slot.dedup();
         for slot in of_slot {
             if let Some(Some(buffer)) = self.buffers.get(slot as usize) {
@@ -190,7 +203,7 @@ impl<S: SortKeys> Ranked<S> {
         let size = match self.strategy {
             Strategy::Append => self.ends.size(),
             Strategy::Top1 => 1,
-            Strategy::Update(_) | Strategy::Retract => {
+            Strategy::Update(_) | Strategy::Retract | Strategy::Expiring => {
                 self.candidates.extend(start..end);
                 return Ok(());
             }
@@ -252,16 +265,30 @@ impl<S: SortKeys> Ranked<S> {
                 Strategy::Append => partition.append(&key, arrival, numbered)?,
                 Strategy::Top1 => partition.top1(&key, arrival)?,
                 Strategy::Update(keys) => partition.update(&key, arrival, numbered, size, keys)?,
-                Strategy::Retract => {
-                    let kind = kinds.as_ref().and_then(|kinds| kinds.get(*row as usize)).copied().unwrap_or_default();
-                    let accumulates = RowKind::from_byte(kind).is_none_or(RowKind::is_accumulate);
-                    match (accumulates, mode) {
-                        (true, Mode::EachRow) => partition.accumulate(&key, arrival, numbered)?,
-                        (true, Mode::Bundle) => partition.accumulate_silently(&key, arrival)?,
-                        (false, Mode::EachRow) => partition.retract(&key, arrival, numbered),
-                        (false, Mode::Bundle) => partition.retract_silently(&key, arrival),
-                    }
+                Strategy::Expiring if accumulates(kinds.as_ref(), *row) => {
+                    partition.accumulate_expiring(&key, arrival, numbered)?;
                 }
+                Strategy::Expiring => partition.retract_expiring(&key, arrival, numbered),
+                Strategy::Retract => match (accumulates(kinds.as_ref(), *row), mode) {
+                    (true, Mode::EachRow) => partition.accumulate(&key, arrival, numbered)?,
+                    (true, Mode::Bundle) => partition.accumulate_silently(&key, arrival)?,
+                    (false, Mode::EachRow) => partition.retract(&key, arrival, numbered),
+                    (false, Mode::Bundle) => partition.retract_silently(&key, arrival),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees some of what has expired in the partitions of the frame.
+    fn sweep(&mut self) -> Result<(), OperatorError> {
+        let touched = &self.partitions.touched;
+        // faster than groups come
+        let groups = SWEPT_GROUPS + 2 * touched.groups.len() / touched.slots.len().max(1);
+        let (rows, slots) = self.partitions.table.row_entries(self.rows)?;
+        for slot in &touched.slots {
+            if let Some(Some(buffer)) = self.buffers.get_mut(*slot as usize) {
+                Partition { slot: *slot, end: 0, buffer, rows, slots, out: &mut self.output }.sweep(groups);
             }
         }
         Ok(())
@@ -283,6 +310,13 @@ impl<S: SortKeys> Ranked<S> {
         }
         Ok(())
     }
+}
+
+/// Whether a row of a batch of these kinds is +I or +U.
+#[inline]
+fn accumulates(kinds: Option<&ScalarBuffer<u8>>, row: u32) -> bool {
+    let kind = kinds.and_then(|kinds| kinds.get(row as usize)).copied().unwrap_or_default();
+    RowKind::from_byte(kind).is_none_or(RowKind::is_accumulate)
 }
 
 /// When changes go out.
@@ -343,6 +377,9 @@ impl<S: SortKeys> FrameFold for Ranked<S> {
 
     fn end(&mut self) -> Result<Emitted, OperatorError> {
         self.inputs.clear();
+        if matches!(self.strategy, Strategy::Expiring) {
+            self.sweep()?;
+        }
         let (rows, _) = self.partitions.table.row_entries(self.rows)?;
         self.output.end(rows)?;
         self.commit()?;

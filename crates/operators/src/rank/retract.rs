@@ -9,22 +9,22 @@
 use streamfusion_row::RowKind;
 use streamfusion_state::RowEntries;
 
-use super::buffer::{Added, Arrival, Partition, Shift, row_at, shift, walk};
+use super::buffer::{Arrival, Partition, Shift, row_at, shift, walk};
 use super::groups::{Group, Groups, Place};
 use super::sort_key::SortKeys;
 use crate::OperatorError;
 
 /// A row that is retracted.
 #[derive(Debug, Clone, Copy)]
-struct Found {
-    position: u32,
+pub(super) struct Found {
+    pub(super) position: u32,
     /// How many rows of its group are in front of it.
     at: u32,
 }
 
 /// The first row of a group that equals this one.
 #[inline]
-fn find(rows: &RowEntries<u32>, group: Group, row: &[u8]) -> Option<Found> {
+pub(super) fn find(rows: &RowEntries<u32>, group: Group, row: &[u8]) -> Option<Found> {
     let mut walk = (0..).zip(walk(rows, group));
     walk.find(|(_, position)| rows.row(*position) == row).map(|(at, position)| Found { position, at })
 }
@@ -44,20 +44,21 @@ impl<S: SortKeys> Partition<'_, S> {
                 let behind = self.buffer.groups.from(added.place).skip(1).map(|(_, group)| group);
                 shift(self.out, self.end, rank, added.position, self.rows, behind, Shift::Back);
             } else if rank <= self.end {
-                self.accumulate_without_row_number(added, rank);
+                self.accumulate_without_row_number(added.place, added.position, rank);
             }
         }
         Ok(())
     }
 
-    fn accumulate_without_row_number(&mut self, added: Added, rank: i64) {
-        let behind = self.buffer.groups.from(added.place).skip(1).map(|(_, group)| group);
+    /// Emits for a row that came to the group at `place`, and which is counted up to `rank`, within the last one.
+    pub(super) fn accumulate_without_row_number(&mut self, place: Place, position: u32, rank: i64) {
+        let behind = self.buffer.groups.from(place).skip(1).map(|(_, group)| group);
         // the row that is just behind the last rank now
         if let Some(delete) = row_at(self.rows, behind, self.end - rank) {
             self.out.emit(RowKind::Delete, delete, 0);
         }
         if self.out.in_range(rank, self.end) {
-            self.out.emit(RowKind::Insert, added.position, 0);
+            self.out.emit(RowKind::Insert, position, 0);
         }
     }
 
@@ -112,13 +113,15 @@ impl<S: SortKeys> Partition<'_, S> {
         }
     }
 
-    fn retract_with_row_number(&mut self, place: Place, group: Group, found: Found, before: i64) {
+    /// Emits for a row of the group at `place`, before it goes.
+    pub(super) fn retract_with_row_number(&mut self, place: Place, group: Group, found: Found, before: i64) {
         let rank = before + i64::from(found.at) + 1;
         let behind = behind(self.rows, &self.buffer.groups, place, group, found);
         shift(self.out, self.end, rank, found.position, self.rows, behind, Shift::Forward);
     }
 
-    fn retract_without_row_number(&mut self, place: Place, group: Group, found: Found, before: i64) {
+    /// Emits for a row of the group at `place`, before it goes.
+    pub(super) fn retract_without_row_number(&mut self, place: Place, group: Group, found: Found, before: i64) {
         let rank = before + i64::from(found.at) + 1;
         if rank > self.end {
             return;
@@ -134,7 +137,7 @@ impl<S: SortKeys> Partition<'_, S> {
 
 /// What is behind a row of the group at `place`: the rest of its group, and the other groups.
 #[inline]
-fn behind<K: Ord + Clone>(
+pub(super) fn behind<K: Ord + Clone>(
     rows: &RowEntries<u32>,
     groups: &Groups<K>,
     place: Place,

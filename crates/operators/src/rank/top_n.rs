@@ -36,12 +36,14 @@ impl<S: SortKeys> TopN<S> {
         keys: S,
         context: &StateContext,
     ) -> Result<Self, OperatorError> {
+        // with a time-to-live it matters to which rows a change comes
+        let bundles = spec.mini_batch.filter(|_| spec.ttl_ms == 0);
         let latency = |bundles: RankMiniBatch| Latency { most_ms: bundles.latency_ms, now_ms: i64::MIN, due: None };
         Ok(Self {
-            frames: Frames::new(spec.mini_batch.map(|bundles| bundles.size)),
+            frames: Frames::new(bundles.map(|bundles| bundles.size)),
             ranked: Ranked::try_new(spec, input, keys, context)?,
             insert_only: spec.strategy == RankStrategy::AppendFast,
-            latency: spec.mini_batch.map(latency),
+            latency: bundles.map(latency),
         })
     }
 

@@ -97,6 +97,19 @@ proptest! {
     }
 
     #[test]
+    fn changelog_of_rows_that_expire_is_flinks_at_any_cut_restore_and_rescaling(
+        spec in specs(),
+        ttl_ms in 1_i64..40,
+        rows in rows(0_u8..4),
+        cuts in cuts(),
+    ) {
+        let spec = Rank { strategy: RankStrategy::Retract, ttl_ms, ..spec };
+        prop_assume!(supports(&spec, &input_type()).is_ok());
+        let expected = Model::run(&spec, false, &rows);
+        check(&|context| open(&spec, &input_type(), context).unwrap(), &spec.partition, &rows, &cuts, &expected)?;
+    }
+
+    #[test]
     fn global_changelog_is_flinks(spec in specs(), rows in rows(0_u8..4), sizes in prop::collection::vec(1_usize..9, 0..9)) {
         let spec = Rank { partition: Vec::new(), ..spec };
         prop_assume!(supports(&spec, &input_type()).is_ok());
@@ -184,6 +197,46 @@ fn restore_at_any_row_does_not_matter() {
     }
 }
 
+/// Rows of one partition under a time-to-live of 100: time at which they arrive, kind, text, sort column.
+fn expiring(output_row_number: bool, changes: &[(i64, &str, &str, i64)]) -> Vec<String> {
+    let spec = Rank { ttl_ms: 100, ..spec(RankStrategy::Retract, constant(1, 2), output_row_number) };
+    let context = context();
+    let mut operator = open(&spec, &input_type(), &context).unwrap();
+    let (mut out, mut rows) = (Vec::new(), Vec::new());
+    for (now, kind, text, time) in changes {
+        context.clock.set(*now);
+        rows.push(Row { arrives: *now, ..row(kind, 7, text, *time) });
+        operator.push(batch(&rows[rows.len() - 1..])).unwrap();
+        drain(operator.as_mut(), &mut out);
+    }
+    assert_eq!(out, Model::run(&spec, false, &rows));
+    out.iter().map(|change| change.replacen(" 7 ", " ", 1).replacen(" 1.5 ", " ", 1)).collect()
+}
+
+#[test]
+fn rows_that_expired_are_counted_until_a_change_misses_them() {
+    let changes =
+        [(0, "+I", "a", 5), (60, "+I", "x", 9), (100, "+I", "b", 6), (101, "+I", "c", 4), (102, "+I", "d", 5)];
+    let expected = [
+        "+I a 5 1", "+I x 9 2", //
+        // a has expired, and b has rank 2 all the same
+        "-U x 9 2", "+U b 6 2", //
+        // c misses a, so that b has rank 1 from there on
+        "-U b 6 1", "+U c 4 1", "-U x 9 2", "+U b 6 2", //
+        "-U b 6 2", "+U d 5 2",
+    ];
+    assert_eq!(expiring(true, &changes), expected);
+}
+
+#[test]
+fn rows_of_one_sort_key_expire_together() {
+    let changes =
+        [(0, "+I", "a", 5), (60, "+I", "b", 5), (120, "-D", "a", 5), (219, "-D", "b", 5), (220, "+I", "c", 5)];
+    assert_eq!(expiring(false, &changes), ["+I a 5", "+I b 5", "-D a 5", "-D b 5", "+I c 5"]);
+    let changes = [(0, "+I", "a", 5), (60, "+I", "b", 5), (160, "-D", "a", 5), (161, "+I", "c", 5)];
+    assert_eq!(expiring(false, &changes), ["+I a 5", "+I b 5", "+I c 5"]);
+}
+
 fn processing_time() -> LogicalType {
     let mut ty = input_type();
     if let TypeKind::Row(fields) = &mut ty.kind {
@@ -256,7 +309,7 @@ fn what_depends_on_flinks_heap_is_refused() {
     let reason = |spec: Rank| supports(&spec, &input_type()).err().map(|reason| reason.to_string());
     assert_eq!(reason(plain.clone()), None);
     let refused = [
-        (Rank { ttl_ms: 1, ..plain.clone() }, "time-to-live"),
+        (Rank { ttl_ms: 1, strategy: RankStrategy::AppendFast, ..plain.clone() }, "time-to-live"),
         (Rank { order_by: vec![field(2, true, true)], ..plain.clone() }, "FLOAT or DOUBLE"),
         (Rank { output_row_number: false, ..plain.clone() }, "with an offset"),
         (Rank { partition: vec![9], ..plain.clone() }, "does not exist"),

@@ -36,6 +36,8 @@ struct Entry {
     key: Row,
     count: i64,
     rows: Vec<Row>,
+    /// When the list was written last.
+    written: i64,
 }
 
 #[derive(Debug, Default)]
@@ -43,6 +45,9 @@ struct PartitionState {
     entries: Vec<Entry>,
     end: Option<i64>,
     seen: i64,
+    /// When the counts were written last, and the last rank.
+    counted_at: i64,
+    end_at: i64,
 }
 
 /// See the [module](self).
@@ -51,12 +56,15 @@ pub(super) struct Model<'a> {
     partitions: BTreeMap<String, PartitionState>,
     out: Vec<String>,
     end: i64,
+    now: i64,
+    /// Sort keys, by place, whose count is without its list.
+    missed: Vec<usize>,
 }
 
 impl<'a> Model<'a> {
     /// No rows so far.
     pub(super) fn new(spec: &'a Rank) -> Self {
-        Model { spec, partitions: BTreeMap::new(), out: Vec::new(), end: 0 }
+        Model { spec, partitions: BTreeMap::new(), out: Vec::new(), end: 0, now: 0, missed: Vec::new() }
     }
 
     /// What the rows make a Top-N emit.
@@ -85,6 +93,10 @@ impl<'a> Model<'a> {
     pub(super) fn push(&mut self, row: &Row, first_n: bool) {
         let partition = key_of(row, &self.spec.partition);
         let mut state = self.partitions.remove(&partition).unwrap_or_default();
+        self.now = row.arrives;
+        if state.end.is_none() || self.expired(state.end_at) {
+            (state.end, state.end_at) = (None, self.now);
+        }
         self.end = match self.spec.range {
             RankRange::Constant { end, .. } => end,
             RankRange::Variable { .. } => *state.end.get_or_insert(row.key.unwrap_or(0)),
@@ -98,6 +110,10 @@ impl<'a> Model<'a> {
             RankStrategy::Retract => self.changelog(&mut state, row),
         }
         self.partitions.insert(partition, state);
+    }
+
+    fn expired(&self, written: i64) -> bool {
+        self.spec.ttl_ms > 0 && written + self.spec.ttl_ms <= self.now
     }
 
     fn order(&self, a: &Row, b: &Row) -> Ordering {
@@ -134,7 +150,7 @@ impl<'a> Model<'a> {
         match entries.binary_search_by(|entry| self.order(&entry.key, row)) {
             Ok(place) => place,
             Err(place) => {
-                entries.insert(place, Entry { key: row.clone(), count: 0, rows: Vec::new() });
+                entries.insert(place, Entry { key: row.clone(), count: 0, rows: Vec::new(), written: self.now });
                 place
             }
         }
@@ -233,6 +249,17 @@ impl<'a> Model<'a> {
     fn changelog(&mut self, state: &mut PartitionState, row: &Row) {
         let accumulates = row.kind == 0 || row.kind == 2;
         let place = self.place(&mut state.entries, row);
+        let counts_expired = self.expired(state.counted_at);
+        state.counted_at = self.now;
+        for entry in &mut state.entries {
+            if counts_expired {
+                entry.count = 0;
+            }
+            if self.expired(entry.written) {
+                entry.rows.clear();
+            }
+        }
+        self.missed.clear();
         if accumulates {
             state.entries[place].count += 1;
             let counted: Vec<(usize, Entry)> = counted(&state.entries);
@@ -242,6 +269,7 @@ impl<'a> Model<'a> {
                 self.emit_without_row_number(&counted, place, row);
             }
             state.entries[place].rows.push(row.clone());
+            state.entries[place].written = self.now;
         } else {
             let counted = counted(&state.entries);
             let removed = if self.numbered() {
@@ -255,7 +283,9 @@ impl<'a> Model<'a> {
             if let Some(removed) = removed {
                 entry.rows.remove(removed);
             }
+            entry.written = self.now;
         }
+        self.missed.iter().for_each(|place| state.entries[*place].count = 0);
         state.entries.retain(|entry| entry.count > 0 || !entry.rows.is_empty());
     }
 
@@ -270,6 +300,7 @@ impl<'a> Model<'a> {
                     rank += entry.count;
                     current = (*number == place).then(|| row.clone());
                 }
+                Some(_) if entry.rows.is_empty() => self.missed.push(*number),
                 Some(current) => {
                     for previous in &entry.rows {
                         if rank > self.end {
@@ -298,11 +329,14 @@ impl<'a> Model<'a> {
                 rank += entry.count;
                 insert = rank <= self.end && rank >= self.start();
                 found = true;
+            } else if found && entry.rows.is_empty() {
+                self.missed.push(*number);
             } else if found {
                 if rank + entry.count <= self.end {
                     rank += entry.count;
                 } else {
-                    delete = Some(entry.rows[(self.end - rank) as usize].clone());
+                    // where the list is shorter, Flink fails
+                    delete = entry.rows.get((self.end - rank) as usize).cloned();
                     break;
                 }
             } else {
@@ -324,6 +358,9 @@ impl<'a> Model<'a> {
                 break;
             }
             if found.is_none() && *number == place {
+                if entry.rows.is_empty() {
+                    self.missed.push(*number);
+                }
                 for (at, current) in entry.rows.iter().enumerate() {
                     if rank > self.end {
                         break;
@@ -339,6 +376,9 @@ impl<'a> Model<'a> {
                     rank += 1;
                 }
             } else if found.is_some() {
+                if entry.rows.is_empty() {
+                    self.missed.push(*number);
+                }
                 for current in &entry.rows {
                     if rank > self.end {
                         break;
@@ -367,6 +407,9 @@ impl<'a> Model<'a> {
                 break;
             }
             if found.is_none() && *number == place {
+                if entry.rows.is_empty() {
+                    self.missed.push(*number);
+                }
                 for (at, previous) in entry.rows.iter().enumerate() {
                     if next > self.end {
                         break;
@@ -384,8 +427,13 @@ impl<'a> Model<'a> {
                 let last = next + entry.count - 1;
                 if last < self.end {
                     next = last + 1;
+                } else if entry.rows.is_empty() {
+                    self.missed.push(*number);
                 } else {
-                    self.collect("+I", &entry.rows[(self.end - next) as usize], 0);
+                    // where the list is shorter, Flink fails
+                    if let Some(row) = entry.rows.get((self.end - next) as usize) {
+                        self.collect("+I", row, 0);
+                    }
                     break;
                 }
             } else {

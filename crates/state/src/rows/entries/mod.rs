@@ -73,6 +73,8 @@ pub struct RowEntries<V> {
     index: HashTable<(u32, u32)>,
     /// With a time-to-live: when each row was written last.
     writes: Option<LastWrites>,
+    /// Whether rows stay when they have expired.
+    keeps_expired: bool,
     /// Bytes that were stored since chunks were cleaned.
     stored: usize,
     /// How often the rows of each slot were removed all at once.
@@ -113,9 +115,16 @@ impl<V: Value + Copy> RowEntries<V> {
             heap: ByteHeap::default(),
             index: HashTable::new(),
             writes: ttl.map(LastWrites::new),
+            keeps_expired: false,
             stored: 0,
             clearings: Vec::new(),
         })
+    }
+
+    /// Leaves rows that have expired where they are, for the operator to take them out: others may hang on them. They leave by
+    /// themselves only with all of their key.
+    pub fn keep_expired(&mut self) {
+        self.keeps_expired = true;
     }
 
     /// How its rows are packed.
@@ -340,6 +349,16 @@ impl<V: Value + Copy> RowEntries<V> {
         }
     }
 
+    /// Sets the value beside the row at `position`, which is as old as it was, or has expired from now on.
+    pub fn set_value_of_expired(&mut self, position: u32, value: V) {
+        self.nodes.get_mut(position).value = value;
+        if let Some(writes) = &mut self.writes
+            && !writes.expired(position)
+        {
+            writes.set(position, i64::MIN);
+        }
+    }
+
     /// The slot of the row at `position`.
     #[inline]
     pub fn slot(&self, position: u32) -> u32 {
@@ -388,11 +407,11 @@ impl<V: Value + Copy> RowEntries<V> {
         (*self.heads.get(node.slot) != position).then_some(node.previous)
     }
 
-    /// The positions of the rows of `slot` in order, without those that have expired.
+    /// The positions of the rows of `slot` in order, without those that have expired, unless [they are kept](Self::keep_expired).
     #[inline]
     pub fn walk(&self, slot: u32) -> impl Iterator<Item = u32> {
         std::iter::successors(self.first(slot), |position| self.next(*position))
-            .filter(|position| !self.expired(*position))
+            .filter(|position| self.keeps_expired || !self.expired(*position))
     }
 
     /// The rows at `positions`, in this order, as columns of the types of the layout. Errors if there is none at one, and if

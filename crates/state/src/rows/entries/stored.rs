@@ -91,7 +91,7 @@ impl<V: Value + Copy, C: Codec<V>> AnyEntries for StoredRowEntries<V, C> {
     }
 
     fn expire(&mut self, pages: u32) {
-        let Some(writes) = &mut self.entries.writes else { return };
+        let Some(writes) = self.entries.writes.as_mut().filter(|_| !self.entries.keeps_expired) else { return };
         let mut expired = Vec::new();
         writes.walk(&self.entries.positions, pages, &mut expired);
         for position in expired {
