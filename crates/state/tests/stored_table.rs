@@ -442,6 +442,33 @@ fn entries_that_are_no_values_are_an_error_that_names_the_key_group() {
     }
 }
 
+/// Puts a value under the key of [`one`] that is none, so that whoever reads it fails.
+fn put_damage(database: &TestDatabase) {
+    let mut key = vec![u8::try_from(group(Some(1))).unwrap(), 1, 1];
+    key.extend(1_u64.to_be_bytes());
+    let mut batch = database.open().batch();
+    batch.put(&key, &[]);
+    database.open().write(&mut batch).unwrap();
+}
+
+#[test]
+fn a_database_that_has_nothing_beyond_memory_is_not_asked_for_keys() {
+    let clock = StateClock::fixed(0);
+    let same_group = (2..).find(|key| group(Some(*key)) == group(Some(1))).unwrap();
+    let other_group = (2..).find(|key| group(Some(*key)) != group(Some(1))).unwrap();
+    for (leaving, asked) in [(None, false), (Some(other_group), false), (Some(same_group), true)] {
+        let database = TestDatabase::new();
+        let mut table = Everything::new(KeyGroups::all(8), false, None, &clock);
+        table.table.attach(&store(&database, false), 0).unwrap();
+        for key in leaving.into_iter().chain([other_group + same_group]) {
+            table.write(&[Step { key: Some(key), namespace: 0, value: 3, kind: 0 }], &mut Model::new()).unwrap();
+        }
+        table.table.evict().unwrap();
+        put_damage(&database);
+        assert_eq!(table.load(&one(0)).is_err(), asked, "{leaving:?}");
+    }
+}
+
 #[test]
 fn memory_stays_where_it_is_while_keys_come_and_go() {
     let (database, clock) = (TestDatabase::new(), StateClock::fixed(0));

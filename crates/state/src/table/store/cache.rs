@@ -5,15 +5,18 @@ use std::sync::Arc;
 use arrow::datatypes::{Schema, SchemaRef};
 use streamfusion_row::KeyGroup;
 
+use super::sorted::SortedWrites;
 use super::value::{SectionLayout, ValueLayout, too_large};
 use super::{PENDING_BYTES, SlotSet, Store, StoreError, TableStore, prefix, record, without_keys};
 use crate::StateError;
-use crate::keyed::KeyGroups;
 use crate::rocksdb::Keys as DatabaseKeys;
 use crate::table::KeyedTable;
 
 /// Slots that are encoded at once.
 const WRITTEN_SLOTS: usize = 4096;
+
+/// Bytes of keys and values that are put in order at once.
+const SORTED_BYTES: usize = 8 << 20;
 
 impl KeyedTable {
     /// Keeps the table, which has no keys yet, in a database from now on, as its table of number `number`. What the database has of the
@@ -36,6 +39,7 @@ impl KeyedTable {
             tag,
             record,
             recorded: vec![false; key_groups.range().len()],
+            outside: vec![true; key_groups.range().len()],
             layout,
             pending: store.database.batch(),
             dirty: SlotSet::default(),
@@ -46,6 +50,7 @@ impl KeyedTable {
             key: Vec::new(),
         };
         attached.check_records()?;
+        attached.outside.clone_from(&attached.recorded);
         self.store = Some(Box::new(attached));
         if store.resident { self.load_all() } else { Ok(()) }
     }
@@ -84,7 +89,8 @@ impl KeyedTable {
     fn write_dirty(&self, store: &mut TableStore) -> Result<(), StateError> {
         let dirty = store.dirty.slots();
         let unwritable = |fault: crate::canonical::Fault| StoreError::Unwritable(fault.to_string());
-        let (mut columns, mut value) = (Vec::new(), Vec::new());
+        let mut columns = Vec::new();
+        let mut sorted = SortedWrites::default();
         for slots in dirty.chunks(WRITTEN_SLOTS) {
             columns.clear();
             for column in &self.columns {
@@ -104,20 +110,20 @@ impl KeyedTable {
             for (number, slot) in slots.iter().enumerate() {
                 let group = self.slots.group(*slot);
                 store.record(group);
-                let mut key = std::mem::take(&mut store.key);
-                key.clear();
-                store.group_prefix(group, &mut key);
-                self.keys.append_key(*slot, &mut key);
-                value.clear();
-                store.layout.append(number, &counts, &mut starts, &mut value).ok_or_else(too_large)?;
-                store.pending.put(&key, &value);
+                sorted.push(
+                    |key| {
+                        store.group_prefix(group, key);
+                        self.keys.append_key(*slot, key);
+                    },
+                    |value| store.layout.append(number, &counts, &mut starts, value).ok_or_else(too_large),
+                )?;
                 store.stored.insert(*slot);
-                store.key = key;
-                if store.pending.bytes() >= PENDING_BYTES {
-                    store.flush()?;
+                if sorted.bytes() >= SORTED_BYTES {
+                    store.write_sorted(&mut sorted)?;
                 }
             }
         }
+        store.write_sorted(&mut sorted)?;
         store.flush()?;
         store.dirty.clear();
         Ok(())
@@ -145,7 +151,9 @@ impl KeyedTable {
         }
         let Some(mut store) = self.store.take() else { return Ok(()) };
         for (_, slot) in ages.into_iter().skip(kept) {
-            store.stored.remove(slot);
+            if store.stored.remove(slot) {
+                store.leaves(self.slots.group(slot));
+            }
             self.forget(slot);
         }
         self.keys.shrink();
@@ -173,11 +181,41 @@ impl KeyedTable {
 }
 
 impl TableStore {
+    fn write_sorted(&mut self, writes: &mut SortedWrites) -> Result<(), StateError> {
+        for (key, value) in writes.sorted() {
+            self.pending.put(key, value);
+            if self.pending.bytes() >= PENDING_BYTES {
+                self.database.write(&mut self.pending).map_err(StoreError::from)?;
+            }
+        }
+        writes.clear();
+        Ok(())
+    }
+
+    /// Notes that the database has a key of this group that memory has not.
+    fn leaves(&mut self, group: KeyGroup) {
+        if let Some(outside) = self.place(group).and_then(|place| self.outside.get_mut(place)) {
+            *outside = true;
+        }
+    }
+
+    /// Whether the database may have keys of this group that memory has not.
+    pub(super) fn has_more(&self, group: KeyGroup) -> bool {
+        self.place(group).and_then(|place| self.outside.get(place)).is_none_or(|outside| *outside)
+    }
+
+    /// Whether memory has all keys that the database has.
+    pub(super) fn has_all(&self) -> bool {
+        !self.outside.contains(&true)
+    }
+
+    fn place(&self, group: KeyGroup) -> Option<usize> {
+        group.0.checked_sub(self.key_groups.first).map(usize::from)
+    }
+
     /// Notes that a key group has entries from now on.
     fn record(&mut self, group: KeyGroup) {
-        let KeyGroups { first, .. } = self.key_groups;
-        let place = group.0.checked_sub(first).and_then(|place| self.recorded.get_mut(usize::from(place)));
-        if let Some(recorded) = place
+        if let Some(recorded) = self.place(group).and_then(|place| self.recorded.get_mut(place))
             && !std::mem::replace(recorded, true)
         {
             let mut key = Vec::new();

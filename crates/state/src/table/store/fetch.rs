@@ -46,11 +46,18 @@ impl KeyedTable {
             absent.extend_from_slice(added);
             return Ok(());
         }
+        let asked: Vec<u32> = added.iter().copied().filter(|slot| store.has_more(self.slots.group(*slot))).collect();
+        if asked.len() < added.len() {
+            absent.extend(added.iter().filter(|slot| !store.has_more(self.slots.group(**slot))));
+        }
+        if asked.is_empty() {
+            return Ok(());
+        }
         // a key that was removed a moment ago must not come back
         store.flush()?;
         let mut keys = std::mem::take(&mut store.keys);
         keys.clear();
-        for slot in added {
+        for slot in &asked {
             keys.push(|out| {
                 store.group_prefix(self.slots.group(*slot), out);
                 self.keys.append_key(*slot, out);
@@ -58,7 +65,7 @@ impl KeyedTable {
         }
         let (mut bytes, mut values, mut present) = (Vec::new(), Vec::<Range<usize>>::new(), Vec::new());
         store.database.multi_get(&keys, false, |number, value| {
-            match (value, added.get(number)) {
+            match (value, asked.get(number)) {
                 (Some(value), Some(slot)) => {
                     let start = bytes.len();
                     bytes.extend_from_slice(value);
@@ -96,7 +103,7 @@ impl KeyedTable {
             missing.map(|(row, _)| *row).collect::<Vec<u32>>()
         };
         let asked = missing(found);
-        if asked.is_empty() || self.store.as_ref().is_none_or(|store| store.resident) {
+        if asked.is_empty() || self.store.as_ref().is_none_or(|store| store.resident || store.has_all()) {
             return Ok(());
         }
         if let Some(store) = &mut self.store {

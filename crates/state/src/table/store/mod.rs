@@ -2,7 +2,8 @@
 //!
 //! One loop per batch, as in memory: *load* reads the keys that the cache does not have, all at once; the operator works on values by slot;
 //! what it may have changed is *written back* before a snapshot, or when memory is short, and then the keys that were not used for the
-//! longest time leave the cache. A key that is not in the database is cached like any other, with empty values.
+//! longest time leave the cache. A key that is not in the database is cached like any other, with empty values. As long as no key of a key group
+//! has left memory, and none was there from the start, the database is not asked for keys of that group at all.
 //!
 //! Layout, beside Flink's prefix (the key group, big-endian, 1 byte up to 128 key groups, else 2):
 //!
@@ -19,6 +20,7 @@ mod cache;
 mod fetch;
 mod read;
 mod record;
+mod sorted;
 mod value;
 
 pub(super) use self::read::FailedSnapshot;
@@ -85,6 +87,8 @@ pub(super) struct TableStore {
     record: Vec<u8>,
     /// Per key group of this subtask: whether its record is there.
     recorded: Vec<bool>,
+    /// Per key group of this subtask: whether the database may have keys that memory has not. Of the others none is asked for.
+    outside: Vec<bool>,
     layout: ValueLayout,
     /// Writes on their way: read keys must not miss them.
     pending: WriteBatch,
