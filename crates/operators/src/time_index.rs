@@ -5,6 +5,7 @@
 //! the end, and what expires leaves in front.
 
 use std::collections::VecDeque;
+use std::collections::vec_deque::Drain;
 
 /// A row with its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,8 +64,9 @@ impl<P: Copy> TimeIndex<P> {
     }
 
     /// Takes out the first `count` rows of a slot.
-    pub(crate) fn drain(&mut self, slot: u32, count: usize) -> impl Iterator<Item = TimedRow<P>> {
-        self.slots.get_mut(slot as usize).into_iter().flat_map(move |rows| rows.drain(..count.min(rows.len())))
+    pub(crate) fn drain(&mut self, slot: u32, count: usize) -> Drain<'_, TimedRow<P>> {
+        let rows = self.slots.get_mut(slot as usize).unwrap_or(&mut self.empty);
+        rows.drain(..count.min(rows.len()))
     }
 
     /// All rows, with their slots. Where they lie may be changed, nothing else.

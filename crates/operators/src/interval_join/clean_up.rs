@@ -218,23 +218,30 @@ impl Room {
 fn clean(caches: &mut Caches<'_>, timer: Timer, room: &mut Room, leaving: &mut Leaving) -> Result<bool, OperatorError> {
     let (cache, table) = caches.of_with_table(timer.rows);
     let Cache { input, recent, index, expiration, padded, .. } = cache;
-    let kept = Kept { recent, entries: input.entries(table)? };
+    let mut kept = Kept { recent, entries: input.entries(table)? };
     let rows = index.of(timer.slot);
+    let expired = rows.partition_point(|row| row.time <= *expiration);
+    if !*padded {
+        // nothing goes out
+        let taken = expired.min(room.rows);
+        room.rows -= taken;
+        index.drain(timer.slot, taken).for_each(|row| kept.remove(row.position));
+        return Ok(taken == expired);
+    }
     let mut taken = 0;
-    for row in rows.iter().take_while(|row| row.time <= *expiration) {
+    for row in rows.iter().take(expired) {
         if room.is_empty() {
             break;
         }
         taken += 1;
         room.rows -= 1;
-        if *padded && !kept.emitted(row.position) {
+        if !kept.emitted(row.position) {
             leaving.padded.push(row.position);
             if input.has_text {
                 room.bytes = room.bytes.saturating_sub(kept.row_bytes(row.position));
             }
         }
     }
-    let done = rows.get(taken).is_none_or(|next| next.time > *expiration);
     leaving.gone.extend(index.drain(timer.slot, taken).map(|row| row.position));
-    Ok(done)
+    Ok(taken == expired)
 }

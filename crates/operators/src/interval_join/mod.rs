@@ -2,7 +2,7 @@
 //!
 //! Both inputs are kept by join key and time ([`cache`]) for as long as the other one may ask for them, and written down only when a
 //! checkpoint comes ([`kept`]). A batch of one input is matched
-//! with the rows of the other ([`probe`]); timers clean up what has expired ([`clean_up`]). A row of an outer input goes out beside
+//! with the rows of the other ([`probe`], [`look`]); timers clean up what has expired ([`clean_up`]). A row of an outer input goes out beside
 //! NULLs when it leaves unmatched: at once if it is not kept, else when it has expired and somebody looks. An interval that is
 //! empty needs no state ([`padding`]).
 //!
@@ -19,6 +19,7 @@
 mod cache;
 mod clean_up;
 mod kept;
+mod look;
 mod padding;
 mod probe;
 #[cfg(test)]

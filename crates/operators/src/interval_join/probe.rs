@@ -20,6 +20,7 @@ use streamfusion_state::{KeyedTable, Touched};
 
 use super::cache::{Arrived, Cache};
 use super::kept::{Kept, Place};
+use super::look::{Look, Meets};
 use crate::OperatorError;
 use crate::join::Input;
 use crate::join::condition::{Condition, Operand, Pairs};
@@ -34,6 +35,8 @@ pub(super) struct Probe {
     touched: Touched,
     /// Per key of the batch whether a NULL keeps it from matching anything; empty if none does.
     matches_nothing: Vec<bool>,
+    /// Per key of the batch.
+    looks: Vec<Look>,
     times: ScalarBuffer<i64>,
     /// How large its rows are to the condition.
     input_bytes: RowBytes,
@@ -93,7 +96,7 @@ pub(super) struct Sides<'a> {
 impl Probe {
     /// Begins a batch; returns its rows as output has them.
     pub(super) fn begin(&mut self, batch: Batch, sides: &mut Sides<'_>) -> Result<Source, OperatorError> {
-        let Sides { side, own, table, condition, limits, now, .. } = sides;
+        let Sides { side, own, other, table, condition, limits, now } = sides;
         own.input.load(&batch, table, &mut self.touched)?;
         self.matches_nothing.clear();
         if own.has_filtered_nulls(&batch) {
@@ -104,6 +107,10 @@ impl Probe {
             }
         }
         self.times = own.input.times(&batch, *now)?;
+        let meets = Meets::of_batch(&self.times, own, other, *now);
+        let look = |slot: &u32| Look::new(meets.any(other.index.of(*slot)));
+        self.looks.clear();
+        self.looks.extend(self.touched.slots.iter().map(look));
         let (columns, rows) = (batch.columns(), batch.num_rows());
         self.input_bytes =
             condition.map_or_else(RowBytes::default, |condition| condition.row_bytes(*side, columns, rows, limits));
@@ -160,6 +167,14 @@ impl Probe {
         let Cache { input, recent, index, expiration, .. } = &mut **other;
         let kept = Kept { recent, entries: input.entries(table)? };
         let meeting = Meeting { kept, limits, has_condition: condition.is_some(), has_text, pads };
+        if self.row == 0 && self.resume.is_none() && !own.padded && self.looks.iter().all(|look| !look.meets) {
+            let latest = self.times.iter().copied().max().unwrap_or(i64::MIN);
+            if *expiration < latest.wrapping_add(own.relative_ms) {
+                *expiration = expires;
+            }
+            self.row = self.times.len();
+            return Ok(());
+        }
         while let Some(time) = self.times.get(self.row).copied() {
             // rows are counted in 31 bits
             let row = self.row as u32;
@@ -170,22 +185,26 @@ impl Probe {
                 *expiration = expires;
                 let key = self.touched.groups.get(self.row).map_or(0, |key| *key as usize);
                 let slot = self.touched.slots.get(key).copied().ok_or_else(no_key)?;
-                let rows = index.of(slot);
-                let gone = match rows.front() {
-                    Some(first) if first.time <= expires => rows.partition_point(|row| row.time <= expires),
-                    _ => 0,
-                };
-                let near = if self.matches_nothing.get(key).copied().unwrap_or_default() {
-                    0..0
-                } else {
-                    near(rows, time.wrapping_sub(relative_ms), upper)
-                };
-                if gone > 0 || !near.is_empty() {
-                    self.resume = meeting.meet(&mut self.chunk, row, rows, resumed.unwrap_or_default(), gone, near);
-                    if self.resume.is_some() {
-                        return Ok(());
+                let look = self.looks.get_mut(key).ok_or_else(no_key)?;
+                if look.meets {
+                    let rows = index.of(slot);
+                    let gone = match rows.front() {
+                        Some(first) if first.time <= expires => rows.partition_point(|row| row.time <= expires),
+                        _ => 0,
+                    };
+                    let near = if self.matches_nothing.get(key).copied().unwrap_or_default() {
+                        0..0
+                    } else {
+                        look.near(rows, time.wrapping_sub(relative_ms), upper)
+                    };
+                    if gone > 0 || !near.is_empty() {
+                        self.resume = meeting.meet(&mut self.chunk, row, rows, resumed.unwrap_or_default(), gone, near);
+                        if self.resume.is_some() {
+                            return Ok(());
+                        }
+                        self.chunk.gone.extend(index.drain(slot, gone).map(|row| row.position));
+                        look.forget(gone);
                     }
-                    self.chunk.gone.extend(index.drain(slot, gone).map(|row| row.position));
                 }
             }
             if own.padded {
@@ -247,18 +266,6 @@ impl Probe {
 
 fn no_key() -> OperatorError {
     OperatorError::Internal("a row without a key".to_owned())
-}
-
-/// Which rows have a time from `lower` to `upper`.
-#[inline]
-fn near(rows: &VecDeque<TimedRow<Place>>, lower: i64, upper: i64) -> Range<usize> {
-    match (rows.front(), rows.back()) {
-        (Some(first), Some(last)) if first.time <= upper && last.time >= lower => {
-            let start = rows.partition_point(|row| row.time < lower);
-            start..rows.partition_point(|row| row.time <= upper).max(start)
-        }
-        _ => 0..0,
-    }
 }
 
 impl Chunk {
@@ -387,6 +394,16 @@ impl Emit<'_> {
         emitted: &mut Vec<bool>,
         output: &mut Output,
     ) {
+        if self.passes.is_none() && !self.other_is_padded && !self.own.padded {
+            // nothing but pairs, one for each row of the chunk
+            let input = chunk.events.iter().map(|event| match event {
+                Event::Near { row, .. } | Event::Done { row } => *row,
+                Event::Expired { .. } => NO_ROW,
+            });
+            // counted in 31 bits
+            output.insert_pairs(input, 0..chunk.events.len() as u32);
+            return;
+        }
         let position = |place: u32| chunk.positions.get(place as usize).copied();
         let mut pair = 0;
         for event in &chunk.events {
