@@ -20,6 +20,8 @@ use crate::OperatorError;
 use crate::keys::Keys;
 use crate::window::TimeWindow;
 
+/// So many keys may be kept without windows in any case.
+const KEPT_KEYS: usize = 1024;
 /// Slots whose windows are made anew at a time.
 const RESTORED_SLOTS: usize = 8192;
 
@@ -87,8 +89,8 @@ pub(super) struct OpenWindows {
     windows: Vec<Sessions>,
     /// Per slot of the state the slot of its key.
     owners: Vec<u32>,
-    /// Keys that have no windows any more, and may come again.
-    idle: Vec<u32>,
+    /// How many keys have windows. The others may come again.
+    active: usize,
     timers: Timers,
     /// Scratch.
     due: Vec<(i64, u32)>,
@@ -104,7 +106,7 @@ impl OpenWindows {
             touched: Touched::default(),
             windows: Vec::new(),
             owners: Vec::new(),
-            idle: Vec::new(),
+            active: 0,
             timers: Timers::default(),
             due: Vec::new(),
             run: Run::default(),
@@ -138,7 +140,7 @@ impl OpenWindows {
         mut first: usize,
         mut add: impl FnMut(&mut Sessions, usize) -> Result<Outcome, Ended>,
     ) -> Result<(), Ended> {
-        let Self { touched, windows, run, merged, .. } = self;
+        let Self { touched, windows, run, merged, active, .. } = self;
         run.windows.groups.clear();
         run.windows.slots.clear();
         run.late.clear();
@@ -155,8 +157,11 @@ impl OpenWindows {
             let key = touched.slots[*group as usize];
             let sessions = &mut windows[key as usize];
             match add(sessions, row)? {
-                Outcome::Joined(place) | Outcome::Opened(place) => {
-                    run.number(&mut sessions.as_mut_slice()[place], key, row);
+                Outcome::Joined(place) => run.number(&mut sessions.as_mut_slice()[place], key, row),
+                Outcome::Opened(place) => {
+                    let of_key = sessions.as_mut_slice();
+                    *active += usize::from(of_key.len() == 1);
+                    run.number(&mut of_key[place], key, row);
                 }
                 Outcome::Late => run.late.push(row),
                 Outcome::Merged { into, from } => {
@@ -242,17 +247,12 @@ impl OpenWindows {
 
     /// Ends a batch: keys all of whose rows were late have no windows.
     pub(super) fn end_batch(&mut self) -> Result<(), OperatorError> {
-        for key in &self.touched.slots {
-            if self.windows[*key as usize].is_empty() {
-                self.idle.push(*key);
-            }
-        }
         self.forget_idle()
     }
 
     /// Forgets the windows that are due, and adds them to `due` in the order of their timers.
     pub(super) fn take_due(&mut self, progress: i64, clock: &Clock, due: &mut Vec<Due>) -> Result<(), OperatorError> {
-        let Self { windows, owners, idle, timers, due: taken, .. } = self;
+        let Self { windows, owners, active, timers, due: taken, .. } = self;
         let mut fired = Vec::new();
         taken.clear();
         timers.take_due(progress, taken);
@@ -269,25 +269,25 @@ impl OpenWindows {
             }
             fired.push((timer, Due { window: session.window, slot }));
             sessions.take(slot);
-            let key = std::mem::replace(owner, Session::NONE);
-            if sessions.is_empty() {
-                idle.push(key);
-            }
+            *owner = Session::NONE;
+            *active -= usize::from(sessions.is_empty());
         }
         fired.sort_unstable_by_key(|(timer, due)| (*timer, due.slot));
         due.extend(fired.into_iter().map(|(_, due)| due));
         self.forget_idle()
     }
 
-    /// Forgets keys without windows, once they are as many as half of all keys: most come again before that.
+    /// Forgets keys without windows, once they are more than the others: most come again before that.
     fn forget_idle(&mut self) -> Result<(), OperatorError> {
-        let Self { keys, windows, idle, .. } = self;
-        if idle.len() > keys.len() / 2 {
-            // a key may have got windows meanwhile, and be there several times
-            idle.sort_unstable();
-            idle.dedup();
-            idle.retain(|key| windows.get(*key as usize).is_some_and(Sessions::is_empty));
-            idle.drain(..).try_for_each(|key| keys.remove(key))?;
+        let Self { keys, windows, active, .. } = self;
+        if keys.len() > *active * 2 + KEPT_KEYS {
+            let mut idle = Vec::with_capacity(keys.len() - *active);
+            keys.for_each_slot(|key, _| {
+                if windows.get(key as usize).is_none_or(Sessions::is_empty) {
+                    idle.push(key);
+                }
+            });
+            idle.into_iter().try_for_each(|key| keys.remove(key))?;
         }
         Ok(())
     }
@@ -324,6 +324,7 @@ impl OpenWindows {
                 let timer = clock.timer(window);
                 let namespace = table.namespace(*slot);
                 let session = Session { window, namespace, slot: *slot, number: Session::NONE, timer };
+                self.active += usize::from(self.windows[key as usize].is_empty());
                 self.windows[key as usize].restore(session);
                 self.owners[*slot as usize] = key;
                 self.timers.set(timer, *slot);
@@ -338,7 +339,7 @@ impl OpenWindows {
         self.keys.bytes()
             + self.windows.capacity() * size_of::<Sessions>()
             + lists
-            + (self.owners.capacity() + self.idle.capacity()) * size_of::<u32>()
+            + self.owners.capacity() * size_of::<u32>()
             + self.timers.bytes()
     }
 }
