@@ -87,6 +87,34 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_entryFi
     })
 }
 
+/// `long entryReserveBinaryRows(long entry, long bytes)`: the new address of the buffer of binary rows.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_entryReserveBinaryRows<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    entry: jlong,
+    bytes: jlong,
+) -> jlong {
+    guard(env, |_| {
+        let bytes = size("bytes", bytes)?;
+        with_entry(entry, |entry| Ok(entry.reserve_binary_rows(bytes)?))
+    })
+}
+
+/// `long entryFinishBinaryRows(long entry, int rows)`: the binary rows as a batch.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_entryFinishBinaryRows<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    entry: jlong,
+    rows: jint,
+) -> jlong {
+    guard(env, |_| {
+        let rows = size("rows", i64::from(rows))?;
+        Ok(OpenBatch::open(with_entry(entry, |entry| Ok(entry.finish_binary_rows(rows)?))?))
+    })
+}
+
 /// `void entryClose(long entry)`
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_entryClose<'a>(

@@ -9,6 +9,7 @@ use arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, OffsetBuff
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 
+use super::binary_rows;
 use super::tree::{ColumnTree, Form, Node, Values};
 use crate::batch::{Batch, BatchError};
 use crate::timestamp::join_nanos;
@@ -52,6 +53,18 @@ pub enum EntryError {
         /// Position in the column tree.
         column: usize,
     },
+    /// A row in Flink's binary form that is not there whole.
+    #[error("row {row} of the batch is no complete binary row")]
+    BinaryRow {
+        /// Its position.
+        row: usize,
+    },
+    /// A field of such a row that lies outside of it.
+    #[error("the field {field} lies outside of its binary row")]
+    BinaryField {
+        /// Path of the field.
+        field: String,
+    },
     /// A data buffer larger than offsets can tell, or than the memory there is.
     #[error("{bytes} bytes are too many for a data buffer")]
     Data {
@@ -89,6 +102,8 @@ pub struct EntryBuffers {
     /// In the order of the column tree.
     columns: Vec<ColumnBuffers>,
     kinds: MutableBuffer,
+    /// Rows in Flink's binary form, if the writer has such rows.
+    binary_rows: Vec<u8>,
 }
 
 /// Buffers of one column. The lengths of all but `data` are fixed.
@@ -109,7 +124,7 @@ impl EntryBuffers {
         }
         let mut columns = Vec::with_capacity(tree.len());
         allocate(&tree.roots, capacity, &mut columns);
-        Ok(Self { tree, capacity, columns, kinds: MutableBuffer::from_len_zeroed(capacity) })
+        Ok(Self { tree, capacity, columns, kinds: MutableBuffer::from_len_zeroed(capacity), binary_rows: Vec::new() })
     }
 
     /// Most rows of a batch.
@@ -137,14 +152,24 @@ impl EntryBuffers {
     /// column has no data, or if there is not as much memory.
     pub fn reserve(&mut self, column: usize, bytes: usize) -> Result<i64, EntryError> {
         let buffers = self.columns.get_mut(column).filter(|c| c.form == Some(Form::Bytes));
-        let data = &mut buffers.ok_or(EntryError::Column { column })?.data;
-        if bytes > MAX_DATA_BYTES || data.try_reserve_exact(bytes.saturating_sub(data.len())).is_err() {
-            return Err(EntryError::Data { bytes });
+        grow(&mut buffers.ok_or(EntryError::Column { column })?.data, bytes)
+    }
+
+    /// Makes the buffer of binary rows at least `bytes` large, keeps what was written, and tells its address, which holds until
+    /// the next call. Errors if there is not as much memory.
+    pub fn reserve_binary_rows(&mut self, bytes: usize) -> Result<i64, EntryError> {
+        grow(&mut self.binary_rows, bytes)
+    }
+
+    /// The first `rows` rows of the buffer of binary rows as a batch, as [`EntryBuffers::finish`] makes one. No address changes.
+    /// See [`super::binary_rows`] for the layout.
+    pub fn finish_binary_rows(&self, rows: usize) -> Result<Batch, EntryError> {
+        if rows > self.capacity {
+            return Err(EntryError::Rows { rows, capacity: self.capacity });
         }
-        if bytes > data.len() {
-            data.resize(bytes, 0);
-        }
-        Ok(address(data))
+        let (arrays, kinds) = binary_rows::read(&self.tree.roots, &self.binary_rows, rows)?;
+        let kinds = kinds.iter().any(|kind| *kind != 0).then(|| UInt8Array::from(kinds));
+        Ok(Batch::try_new(arrays, rows, kinds)?)
     }
 
     /// The first `rows` rows as a batch of one column per field of the input, those not read of Arrow type Null. All
@@ -234,6 +259,17 @@ impl ColumnBuffers {
     }
 }
 
+/// Makes `data` at least `bytes` long and tells where it starts.
+fn grow(data: &mut Vec<u8>, bytes: usize) -> Result<i64, EntryError> {
+    if bytes > MAX_DATA_BYTES || data.try_reserve_exact(bytes.saturating_sub(data.len())).is_err() {
+        return Err(EntryError::Data { bytes });
+    }
+    if bytes > data.len() {
+        data.resize(bytes, 0);
+    }
+    Ok(address(data))
+}
+
 fn values_bytes(form: Form, rows: usize) -> usize {
     let before = if form == Form::Bytes { OFFSET_BYTES } else { 0 };
     before + form.width() * rows
@@ -284,7 +320,7 @@ fn finish_values(
             Ok(Arc::new(BooleanArray::new(values, nulls)))
         }
         Form::Fixed(_) => {
-            fixed(&column.arrow, buffers.take_values(column.form, rows, capacity), nulls, rows).map_err(refused)
+            fixed(&column.arrow, buffers.take_values(column.form, rows, capacity).into(), nulls, rows).map_err(refused)
         }
         Form::NanoTimestamp => {
             let mut values = buffers.take_values(column.form, rows, capacity);
@@ -292,7 +328,7 @@ fn finish_values(
                 // two i64: the low half is written first
                 *value = join_nanos(*value as i64, (*value >> 64) as i64);
             }
-            fixed(&column.arrow, values, nulls, rows).map_err(refused)
+            fixed(&column.arrow, values.into(), nulls, rows).map_err(refused)
         }
         Form::Bytes => {
             let ends = ScalarBuffer::<i32>::from(Buffer::from(buffers.take_values(column.form, rows, capacity)));
@@ -300,39 +336,51 @@ fn finish_values(
             let ascending = ends.windows(2).fold(true, |ascending, ends| ascending & (ends[0] <= ends[1]));
             let bytes = usize::try_from(last).ok().filter(|bytes| ascending && *bytes <= buffers.data.len());
             let Some(bytes) = bytes else { return Err(EntryError::Offsets { field: column.name.clone() }) };
-            let data = buffers.take_data(bytes);
-            let offsets = OffsetBuffer::new(ends);
-            if column.arrow == DataType::Utf8 {
-                // validates the data in one pass, then that no offset cuts a character
-                match StringArray::try_new(offsets, data, nulls) {
-                    Ok(array) => Ok(Arc::new(array)),
-                    Err(_) => Err(EntryError::NotUtf8 { field: column.name.clone() }),
-                }
-            } else {
-                BinaryArray::try_new(offsets, data, nulls).map(|array| Arc::new(array) as ArrayRef).map_err(refused)
-            }
+            variable(column, ends, buffers.take_data(bytes), nulls)
         }
     }
 }
 
-fn fixed(
+/// A column of text, of bytes, or of collections, out of offsets that ascend and end inside of `data`.
+pub(super) fn variable(
+    column: &Values,
+    offsets: ScalarBuffer<i32>,
+    data: Buffer,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef, EntryError> {
+    let offsets = OffsetBuffer::new(offsets);
+    if column.arrow == DataType::Utf8 {
+        // validates the data in one pass, then that no offset cuts a character
+        match StringArray::try_new(offsets, data, nulls) {
+            Ok(array) => Ok(Arc::new(array)),
+            Err(_) => Err(EntryError::NotUtf8 { field: column.name.clone() }),
+        }
+    } else {
+        BinaryArray::try_new(offsets, data, nulls)
+            .map(|array| Arc::new(array) as ArrayRef)
+            .map_err(|source| EntryError::Arrow { field: column.name.clone(), source })
+    }
+}
+
+/// A column of values as Arrow has them.
+pub(super) fn fixed(
     arrow: &DataType,
-    values: MutableBuffer,
+    values: Buffer,
     nulls: Option<NullBuffer>,
     rows: usize,
 ) -> Result<ArrayRef, ArrowError> {
-    let data = ArrayData::builder(arrow.clone()).len(rows).add_buffer(values.into()).nulls(nulls).build()?;
+    let data = ArrayData::builder(arrow.clone()).len(rows).add_buffer(values).nulls(nulls).build()?;
     Ok(make_array(data))
 }
 
 /// Validity as Arrow has it; `None` if no row is NULL.
-fn pack_nulls(validity: &[u8]) -> Option<NullBuffer> {
+pub(super) fn pack_nulls(validity: &[u8]) -> Option<NullBuffer> {
     let nulls = NullBuffer::new(pack(validity));
     (nulls.null_count() > 0).then_some(nulls)
 }
 
 /// One bit per byte: the lowest one.
-fn pack(bytes: &[u8]) -> BooleanBuffer {
+pub(super) fn pack(bytes: &[u8]) -> BooleanBuffer {
     let mut bits = Vec::with_capacity(bytes.len().div_ceil(8));
     let (words, rest) = bytes.as_chunks::<8>();
     bits.extend(words.iter().map(pack_word));

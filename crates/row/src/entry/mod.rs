@@ -10,8 +10,12 @@
 //! in every batch before they are written. Values whose layout is Arrow's leave with their buffer, which is replaced by a
 //! fresh one, unless most of it is unused: then the rows are copied, so that a few rows do not hold memory for thousands.
 //!
+//! Rows that the writer has in Flink's binary form it may hand over whole, into a buffer of their own, which is kept from batch to
+//! batch; their fields are read here.
+//!
 //! Platforms are little-endian, as the boundary is.
 
+mod binary_rows;
 mod buffers;
 #[cfg(test)]
 mod tests;

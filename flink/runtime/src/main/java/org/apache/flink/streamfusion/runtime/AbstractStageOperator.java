@@ -190,7 +190,9 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
         final long maxVariableBytes =
                 stageConfig.outputIsBatches() ? RowEntry.MAX_VARIABLE_BYTES_ON_NETWORK : RowEntry.MAX_VARIABLE_BYTES;
         final EntryMemory memory = named(() -> EntryMemory.open(stageConfig.spec, number, capacityRows));
-        return new RowEntry(memory, input.rowType(), fields, capacityRows, maxVariableBytes);
+        final RowEntry entry = new RowEntry(memory, input.rowType(), fields, capacityRows, maxVariableBytes);
+        entry.takeBinaryRows();
+        return entry;
     }
 
     /** Adds to a failure of the library outside of its nodes, which it can name itself, in which stage it was. */
@@ -317,6 +319,9 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
     }
 
     private void write(StageInput input, RowData row) throws Exception {
+        if (input.mustFinishBefore(row)) {
+            flush();
+        }
         if (!rowsWait) {
             // Told now and not when the batch is pushed: in between the timers of the clock push it in time.
             tellTime();

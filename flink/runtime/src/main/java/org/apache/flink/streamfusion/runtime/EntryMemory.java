@@ -15,6 +15,12 @@ interface EntryMemory extends AutoCloseable {
     /** Moves the rows out as a batch that the caller owns; fills in the addresses for the next rows. */
     long finish(int rows, boolean hasKinds, long[] addresses);
 
+    /** Makes the buffer of binary rows at least {@code bytes} large and keeps its contents; returns its address. */
+    long reserveBinaryRows(long bytes);
+
+    /** Reads the binary rows into a batch that the caller owns. Their buffer stays where it is. */
+    long finishBinaryRows(int rows);
+
     @Override
     void close();
 
@@ -55,6 +61,16 @@ interface EntryMemory extends AutoCloseable {
         @Override
         public long finish(int rows, boolean hasKinds, long[] addresses) {
             return Native.entryFinish(entry, rows, hasKinds, addresses);
+        }
+
+        @Override
+        public long reserveBinaryRows(long bytes) {
+            return Native.entryReserveBinaryRows(entry, bytes);
+        }
+
+        @Override
+        public long finishBinaryRows(int rows) {
+            return Native.entryFinishBinaryRows(entry, rows);
         }
 
         @Override

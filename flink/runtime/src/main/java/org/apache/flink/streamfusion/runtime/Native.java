@@ -33,6 +33,12 @@ public final class Native {
     /** Moves the rows out as a batch that the caller owns; fills in the addresses for the next rows. */
     static native long entryFinish(long entry, int rows, boolean hasKinds, long[] addresses);
 
+    /** Makes the buffer of binary rows at least that large and keeps its contents. Returns its new address. */
+    static native long entryReserveBinaryRows(long entry, long bytes);
+
+    /** Returns the binary rows as a batch. No address changes. */
+    static native long entryFinishBinaryRows(long entry, int rows);
+
     static native void entryClose(long entry);
 
     // ------------------------------------------------------------------------------------------------------- stage

@@ -1,10 +1,12 @@
 package org.apache.flink.streamfusion.runtime;
 
 import org.apache.flink.table.data.RowData;
+import org.apache.flink.table.data.binary.BinaryRowData;
 import org.apache.flink.table.types.logical.RowType;
 
 /**
- * Entry: writes rows into column buffers that Rust owns, field by field, only those fields that the stage reads.
+ * Entry: writes rows into column buffers that Rust owns, field by field, only those fields that the stage reads. Rows in Flink's
+ * binary form may be handed over whole, see {@link #takeBinaryRows()}.
  *
  * <p>A row is copied when it is written, so its owner may reuse it. When a batch ends is the caller's decision; {@link
  * #isFull()} says when it must.
@@ -30,6 +32,16 @@ final class RowEntry implements AutoCloseable {
     private int rows;
     private boolean hasKinds;
     private boolean valid;
+    private final RowType type;
+
+    /** Null if all rows are written field by field. */
+    private BinaryRows binaryRows;
+
+    /** Whether rows of another form came as well. */
+    private boolean mixed;
+
+    /** Whether those of this batch are in {@link #binaryRows}. */
+    private boolean binary;
 
     /** Takes the memory over, also if this fails. */
     RowEntry(EntryMemory memory, RowType type, ReadFields fields, int capacityRows) {
@@ -40,6 +52,7 @@ final class RowEntry implements AutoCloseable {
     RowEntry(EntryMemory memory, RowType type, ReadFields fields, int capacityRows, long maxVariableBytes) {
         try {
             this.memory = memory;
+            this.type = type;
             this.capacityRows = capacityRows;
             this.maxVariableBytes = maxVariableBytes;
             this.variableData = new VariableData(memory);
@@ -61,11 +74,35 @@ final class RowEntry implements AutoCloseable {
         }
     }
 
+    /**
+     * Copies rows in Flink's binary form whole. From then on {@link #takes} must be asked before each row is written, since a batch is
+     * either of such rows or not; where both come, this is given up.
+     */
+    void takeBinaryRows() {
+        binaryRows = new BinaryRows(memory, type.getFieldCount(), memory.columns());
+    }
+
+    /** Whether the row can be written to the batch of the rows before it. If not, the batch must be finished first. */
+    boolean takes(RowData row) {
+        if (rows == 0) {
+            binary = binaryRows != null && !mixed && binaryRows.suits(row);
+        } else if (binary && !binaryRows.takes(row)) {
+            mixed = true;
+            return false;
+        }
+        return true;
+    }
+
     /** Appends a row. There must be room: {@link #isFull()} was false. */
     void write(RowData row) {
         final int index = rows;
         if (index >= capacityRows || !valid) {
             throw new IllegalStateException(valid ? "The batch is full" : "The entry failed before");
+        }
+        if (binary) {
+            binaryRows.write((BinaryRowData) row);
+            rows = index + 1;
+            return;
         }
         for (ColumnWriter writer : writers) {
             writer.write(row, index);
@@ -80,9 +117,14 @@ final class RowEntry implements AutoCloseable {
         return rows;
     }
 
+    /** Whether the rows of this batch were taken whole. */
+    boolean holdsBinaryRows() {
+        return binary && rows > 0;
+    }
+
     /** Whether the batch must end before the next row. */
     boolean isFull() {
-        return rows == capacityRows || variableData.bytes() >= maxVariableBytes;
+        return rows == capacityRows || (binary ? binaryRows.bytes() : variableData.bytes()) >= maxVariableBytes;
     }
 
     int capacityRows() {
@@ -91,6 +133,11 @@ final class RowEntry implements AutoCloseable {
 
     /** Moves the rows out as a batch that the caller owns, and starts anew. After a failure nothing can be written. */
     long finish() {
+        if (binary) {
+            final int finished = rows;
+            rows = 0;
+            return binaryRows.finish(finished);
+        }
         valid = false; // the addresses are gone, whatever happens
         final long batch = memory.finish(rows, hasKinds, addresses);
         bind();

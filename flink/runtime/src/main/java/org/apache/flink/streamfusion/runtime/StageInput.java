@@ -34,6 +34,11 @@ final class StageInput {
         return entry == null ? 0 : entry.rows();
     }
 
+    /** Whether the batch must end before this row. */
+    boolean mustFinishBefore(RowData row) {
+        return !entry.takes(row);
+    }
+
     /** Appends a row. Returns whether the batch must end before the next one. */
     boolean write(RowData row) {
         entry.write(row);

@@ -192,6 +192,16 @@ final class FakeEntryMemory implements EntryMemory {
     }
 
     @Override
+    public long reserveBinaryRows(long bytes) {
+        throw new UnsupportedOperationException("only columns are faked");
+    }
+
+    @Override
+    public long finishBinaryRows(int rows) {
+        throw new UnsupportedOperationException("only columns are faked");
+    }
+
+    @Override
     public void close() {
         allocated.forEach(UNSAFE::freeMemory);
         allocated.clear();

@@ -47,6 +47,72 @@ class NativeBatchTest extends NativeTestBase {
     }
 
     @ParameterizedTest
+    @ValueSource(ints = {1, 3, 64, 500})
+    void rowsInBinaryFormAreTakenWhole(int batchRows) {
+        final List<RowData> rows = EveryType.rows(500, batchRows);
+        final RowDataSerializer serializer = new RowDataSerializer(EveryType.TYPE);
+        final List<RowData> result = new ArrayList<>();
+        try (RowEntry entry = entry(EveryType.TYPE, batchRows)) {
+            entry.takeBinaryRows();
+            for (RowData row : rows) {
+                final BinaryRowData binary = serializer.toBinaryRow(row);
+                assertThat(entry.takes(binary)).isTrue();
+                entry.write(binary);
+                assertThat(entry.holdsBinaryRows()).isTrue();
+                binary.getSegments()[0].put(binary.getOffset(), new byte[binary.getSizeInBytes()]); // its owner may reuse it
+                if (entry.isFull()) {
+                    exit(entry.finish(), EveryType.TYPE, result);
+                }
+            }
+            exit(entry.finish(), EveryType.TYPE, result);
+        }
+        EntryExitTest.assertSameRows(EveryType.TYPE, result, rows);
+    }
+
+    @Test
+    void whereRowsOfOtherFormsComeAsWellBinaryOnesAreWrittenByField() {
+        final List<RowData> rows = EveryType.rows(9, 3);
+        final RowDataSerializer serializer = new RowDataSerializer(EveryType.TYPE);
+        final List<RowData> result = new ArrayList<>();
+        final List<Integer> cuts = new ArrayList<>();
+        try (RowEntry entry = entry(EveryType.TYPE, 9)) {
+            entry.takeBinaryRows();
+            for (int i = 0; i < rows.size(); i++) {
+                final RowData row = i == 3 || i == 7 ? rows.get(i) : serializer.toBinaryRow(rows.get(i)).copy();
+                if (!entry.takes(row)) {
+                    cuts.add(i);
+                    exit(entry.finish(), EveryType.TYPE, result);
+                    assertThat(entry.takes(row)).isTrue();
+                }
+                entry.write(row);
+                assertThat(entry.holdsBinaryRows()).isEqualTo(i < 3);
+            }
+            exit(entry.finish(), EveryType.TYPE, result);
+        }
+        EntryExitTest.assertSameRows(EveryType.TYPE, result, rows);
+        assertThat(cuts).containsExactly(3);
+    }
+
+    @Test
+    void ofWideRowsTheFieldsAreWrittenAlone() {
+        final RowType type = RowType.of(DataTypes.STRING().getLogicalType());
+        final RowDataSerializer serializer = new RowDataSerializer(type);
+        try (RowEntry entry = entry(type, 10)) {
+            entry.takeBinaryRows();
+            final int narrow = BinaryRows.MAX_BYTES_PER_COLUMN - 16; // less the word for NULLs and the slot
+            for (int length : new int[] {narrow, narrow + 1}) {
+                final RowData row = serializer.toBinaryRow(GenericRowData.of(StringData.fromString("x".repeat(length))));
+                assertThat(entry.takes(row)).isTrue();
+                entry.write(row);
+                assertThat(entry.holdsBinaryRows()).isEqualTo(length == narrow);
+                final List<RowData> result = new ArrayList<>();
+                exit(entry.finish(), type, result);
+                EntryExitTest.assertSameRows(type, result, List.of(row));
+            }
+        }
+    }
+
+    @ParameterizedTest
     @ValueSource(ints = {1, 7, 500})
     void rowsLeaveInTheBytesOfFlinksSerializer(int batchRows) {
         final int[] flat = EveryType.flatFields();
