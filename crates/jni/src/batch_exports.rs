@@ -19,6 +19,16 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_batchRo
     guard(env, |_| int("rows", BATCHES.get(batch)?.batch.num_rows()))
 }
 
+/// `long batchBytes(long batch)`: the memory that its columns hold.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_batchBytes<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    batch: jlong,
+) -> jlong {
+    guard(env, |_| Ok(jlong::try_from(BATCHES.get(batch)?.batch.bytes()).unwrap_or(jlong::MAX)))
+}
+
 /// `int batchKeyGroup(long batch)`: the representative key group, -1 without one.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_batchKeyGroup<'a>(

@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use arrow::buffer::MutableBuffer;
+use arrow::buffer::{Buffer, MutableBuffer};
 use jni::objects::{JByteArray, JClass, JObject, JString};
-use jni::sys::{jint, jlong};
-use jni::{EnvUnowned, jni_sig, jni_str};
+use jni::sys::{jbyte, jint, jlong};
+use jni::{Env, EnvUnowned, jni_sig, jni_str};
 use streamfusion_engine::{Edge, Output, Stage, StateParameters, WatermarkStatus};
 use streamfusion_expr::host::HostFunction;
 
 use crate::guard::{NativeError, guard};
 use crate::host::JvmFunction;
 use crate::objects::{BATCHES, OpenBatch, OpenStage, STAGES, input, with_open_stage, with_stage};
+
+/// What is copied at once out of an array.
+const COPIED_BYTES: usize = 16 << 10;
 
 /// `long stageOpen(String spec, HostCalls hosts, int channels, int maxParallelism, String state)`
 #[unsafe(no_mangle)]
@@ -87,12 +90,25 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stagePu
 ) {
     guard(env, |env| {
         let number = input(number)?;
-        // aligned, so that columns can share it
-        let mut region =
-            MutableBuffer::from_len_zeroed(usize::try_from(length).map_err(|_| out_of_range("length", length))?);
-        bytes.get_region(env, offset, region.typed_data_mut())?;
-        with_stage(stage, |stage| Ok(stage.push_encoded(number, &region.into())?))
+        let received = received(env, &bytes, offset, length)?;
+        with_stage(stage, |stage| Ok(stage.push_encoded(number, &received)?))
     });
+}
+
+/// A part of an array, aligned so that columns can share it.
+fn received(env: &Env<'_>, bytes: &JByteArray<'_>, offset: jint, length: jint) -> Result<Buffer, NativeError> {
+    let length = usize::try_from(length).map_err(|_| out_of_range("length", length))?;
+    let mut received = MutableBuffer::with_capacity(length);
+    // by way of the processor's cache, which takes less than to zero all memory before it is written
+    let mut copied: [jbyte; COPIED_BYTES] = [0; COPIED_BYTES];
+    let mut next = offset;
+    while received.len() < length {
+        let part = &mut copied[..COPIED_BYTES.min(length - received.len())];
+        bytes.get_region(env, next, part)?;
+        received.extend_from_slice(part);
+        next = next.saturating_add(COPIED_BYTES as jint);
+    }
+    Ok(received.into())
 }
 
 /// `long stagePull(long stage)`: a batch that the caller owns, -1 for a watermark, -2 or -3 for their status, or 0.

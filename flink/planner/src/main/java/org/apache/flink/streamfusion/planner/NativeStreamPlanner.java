@@ -174,7 +174,7 @@ final class NativeStreamPlanner extends StreamPlanner {
         }
         final long stateCacheBytes =
                 config.getOptional(StreamFusionOptions.STATE_CACHE_MAX_SIZE).map(MemorySize::getBytes).orElse(Long.MAX_VALUE);
-        return new Limits(maxRows, latencyMs, stateCacheBytes);
+        return new Limits(maxRows, latencyMs, stateCacheBytes, config.get(StreamFusionOptions.EXCHANGE_BY_HANDLE));
     }
 
     /** Deprecated in Flink for new transformations, yet the only way to what a job says outside of its table config. */

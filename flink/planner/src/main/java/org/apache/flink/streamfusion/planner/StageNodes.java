@@ -34,7 +34,7 @@ final class StageNodes {
     }
 
     /** How batches are closed where rows enter, and how many bytes of state in RocksDB each stage has in memory at most. */
-    record Limits(int maxRows, long latencyMs, long stateCacheBytes) {}
+    record Limits(int maxRows, long latencyMs, long stateCacheBytes, boolean byHandle) {}
 
     private final PlanRequest request;
     private final HostCompiler hosts;
@@ -86,6 +86,9 @@ final class StageNodes {
                         .maxBatchRows(limits.maxRows())
                         .latencyMs(limits.latencyMs())
                         .stateCacheBytes(limits.stateCacheBytes());
+        if (!limits.byHandle()) {
+            config.encoded();
+        }
         stage.inputs().forEach(input -> config.input(input(input)));
         if (stage.output() == Output.ROWS) {
             config.rowOutput(outputType);

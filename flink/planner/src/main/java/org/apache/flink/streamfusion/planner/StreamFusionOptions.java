@@ -38,5 +38,13 @@ public final class StreamFusionOptions {
                             "How much of its state in RocksDB each native operator keeps in memory at most. By default as"
                                     + " much as the managed memory of its slot has room for.");
 
+    public static final ConfigOption<Boolean> EXCHANGE_BY_HANDLE =
+            ConfigOptions.key("streamfusion.exchange.by-handle")
+                    .booleanType()
+                    .defaultValue(true)
+                    .withDescription(
+                            "Whether batches are handed over in memory where both ends of a keyed exchange run in one process. They"
+                                    + " never are with unaligned checkpoints.");
+
     private StreamFusionOptions() {}
 }

@@ -1,9 +1,12 @@
 package org.apache.flink.streamfusion.runtime;
 
+import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.metrics.Counter;
 import org.apache.flink.metrics.MetricGroup;
 import org.apache.flink.runtime.checkpoint.CheckpointOptions;
 import org.apache.flink.runtime.checkpoint.SnapshotType;
+import org.apache.flink.runtime.execution.Environment;
+import org.apache.flink.runtime.io.network.api.writer.ResultPartitionWriter;
 import org.apache.flink.runtime.state.CheckpointStreamFactory;
 import org.apache.flink.runtime.state.AbstractKeyedStateBackend;
 import org.apache.flink.runtime.state.StateInitializationContext;
@@ -22,6 +25,7 @@ import org.apache.flink.util.function.ThrowingRunnable;
 
 import java.util.ArrayDeque;
 import java.util.Deque;
+import java.util.List;
 import java.util.function.Supplier;
 
 /**
@@ -87,6 +91,9 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
     private transient Counter rowsOut;
     private transient StageMetrics stageMetrics;
 
+    /** Null if batches always leave encoded, or not over an exchange. */
+    private transient LocalEdge.Sender localEdge;
+
     /** Null if the stage drops no rows. */
     private transient DroppedRows dropped;
 
@@ -120,6 +127,7 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
         rowsOut = group.counter("nativeRowsOut");
         outRecord = new StreamRecord<>(null);
         opened = new ArrayDeque<>();
+        openLocalEdges();
 
         final HostCalls hosts = openHosts(group);
         final ExchangeChannels channels = stageConfig.hasExchange ? ExchangeChannels.of(this) : ExchangeChannels.NONE;
@@ -175,6 +183,19 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
                         this::onClock);
         if (clock != null) {
             opened.push(clock);
+        }
+    }
+
+    private void openLocalEdges() {
+        final Environment task = getContainingTask().getEnvironment();
+        opened.push(LocalEdge.consume(task));
+        // Asked here again, since a checkpoint that stores a ticket instead of a batch loses rows.
+        if (!stageConfig.byHandle || CheckpointingOptions.isUnalignedCheckpointEnabled(task.getJobConfiguration())) {
+            return;
+        }
+        final List<ResultPartitionWriter> writers = ExchangeChannels.writers(this);
+        if (writers.size() == 1) { // a ticket is for one edge
+            localEdge = LocalEdge.Sender.of(writers.get(0), task, getMetricGroup().counter("nativeBatchesByHandle"));
         }
     }
 
@@ -338,12 +359,7 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
     private void pushBatch(StageInput input, NativeBatch batch) {
         batchesIn.inc();
         rowsIn.inc(batch.rows());
-        if (batch.isEncoded()) {
-            final byte[] bytes = batch.encoded();
-            Native.stagePushEncoded(stage, input.number, bytes, 0, bytes.length);
-        } else {
-            Native.stagePush(stage, input.number, Native.batchRetain(batch.handle())); // the record is borrowed
-        }
+        batch.pushTo(stage, input.number);
     }
 
     /** Pushes the rows that wait and emits what comes of them. Fails if a flush failed before. */
@@ -544,7 +560,7 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
         batchesOut.inc();
         rowsOut.inc(rows);
         if (stageConfig.outputIsBatches()) {
-            output.collect(outRecord.replace(NativeBatch.ofHandle(batch, rows, Native.batchKeyGroup(batch))));
+            output.collect(outRecord.replace(NativeBatch.ofHandle(batch, rows, Native.batchKeyGroup(batch)).over(localEdge)));
         } else if (!BinaryExit.emit(stage, batch, rows, stageConfig.outputType.getFieldCount(), this::emit)) {
             BatchExit.emit(batch, stageConfig.outputType, this::emit);
         }

@@ -6,9 +6,9 @@ import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
 import org.apache.flink.streaming.api.graph.NonChainedOutput;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.stream.Collectors;
@@ -26,6 +26,11 @@ record ExchangeChannels(int channels, int maxParallelism) {
             new ExchangeChannels(1, KeyGroupRangeAssignment.DEFAULT_LOWER_BOUND_MAX_PARALLELISM);
 
     static ExchangeChannels of(AbstractStreamOperator<?> operator) {
+        return merge(writers(operator).stream().map(ExchangeChannels::of).collect(Collectors.toSet()));
+    }
+
+    /** What the operator sends to the network through, one for each exchange. */
+    static List<ResultPartitionWriter> writers(AbstractStreamOperator<?> operator) {
         final ClassLoader classLoader = operator.getUserCodeClassloader();
         final Set<IntermediateDataSetID> own =
                 operator.getOperatorConfig().getOperatorNonChainedOutputs(classLoader).stream()
@@ -34,13 +39,13 @@ record ExchangeChannels(int channels, int maxParallelism) {
         final List<NonChainedOutput> ofTask =
                 operator.getContainingTask().getConfiguration().getVertexNonChainedOutputs(classLoader);
         final ResultPartitionWriter[] writers = operator.getContainingTask().getEnvironment().getAllWriters();
-        final Set<ExchangeChannels> consumers = new HashSet<>();
+        final List<ResultPartitionWriter> result = new ArrayList<>();
         for (int i = 0; i < Math.min(ofTask.size(), writers.length); i++) {
             if (own.contains(ofTask.get(i).getDataSetId())) {
-                consumers.add(of(writers[i]));
+                result.add(writers[i]);
             }
         }
-        return merge(consumers);
+        return result;
     }
 
     private static ExchangeChannels of(ResultPartitionWriter writer) {

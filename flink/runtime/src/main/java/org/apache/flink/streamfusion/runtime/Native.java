@@ -200,6 +200,9 @@ public final class Native {
     /** A second handle to the same batch. */
     static native long batchRetain(long batch);
 
+    /** The memory that the columns of a batch hold. */
+    static native long batchBytes(long batch);
+
     static native void batchRelease(long batch);
 
     /** Fills in address and length of the two parts of the encoded batch; valid until the batch is released. */

@@ -6,9 +6,11 @@ import static org.apache.flink.util.Preconditions.checkState;
 import org.apache.flink.core.memory.DataOutputView;
 
 import java.io.IOException;
+import java.util.Arrays;
 
 /**
- * A batch as a record on a Flink edge: a handle to native memory, or the encoded bytes as they came from the network.
+ * A batch as a record on a Flink edge: a handle to native memory, or what came from the network, encoded bytes or a ticket of a {@link
+ * LocalEdge}.
  *
  * <p>Whoever receives the record borrows it for the duration of the call; whoever emitted it releases the handle.
  */
@@ -22,38 +24,74 @@ public final class NativeBatch {
 
     private final long handle;
     private final byte[] bytes;
+    private final int length;
     private final int rows;
     private final int keyGroup;
 
-    private NativeBatch(long handle, byte[] bytes, int rows, int keyGroup) {
+    /** Null unless the batch may be parked instead of being written. */
+    private LocalEdge.Sender edge;
+
+    /** Of whom a ticket came, and the ticket, unless it is -1. */
+    private long process;
+
+    private long ticket = -1;
+
+    private NativeBatch(long handle, byte[] bytes, int length, int rows, int keyGroup) {
         this.handle = handle;
         this.bytes = bytes;
+        this.length = length;
         this.rows = rows;
         this.keyGroup = keyGroup;
     }
 
     static NativeBatch ofHandle(long handle, int rows, int keyGroup) {
         checkArgument(handle != 0, "a batch has no handle");
-        return new NativeBatch(handle, null, rows, keyGroup);
+        return new NativeBatch(handle, null, 0, rows, keyGroup);
     }
 
-    static NativeBatch ofBytes(byte[] bytes, int rows, int keyGroup) {
-        return new NativeBatch(0, bytes, rows, keyGroup);
+    /** A batch whose encoded form is the first {@code length} bytes, which are only lent. */
+    static NativeBatch ofBytes(byte[] bytes, int length, int rows, int keyGroup) {
+        return new NativeBatch(0, bytes, length, rows, keyGroup);
+    }
+
+    /** A batch that was parked where the ticket says. */
+    static NativeBatch ofTicket(long process, long ticket, int rows, int keyGroup) {
+        final NativeBatch batch = new NativeBatch(0, null, 0, rows, keyGroup);
+        batch.process = process;
+        batch.ticket = ticket;
+        return batch;
+    }
+
+    /** Lets the batch be parked when it is written to the network of an edge. Null: it is not. */
+    NativeBatch over(LocalEdge.Sender edge) {
+        this.edge = edge;
+        return this;
     }
 
     boolean isEncoded() {
         return bytes != null;
     }
 
-    /** Fails if the batch is encoded. */
+    /** Fails if the batch came from the network. */
     long handle() {
-        checkState(!isEncoded(), "an encoded batch has no handle");
+        checkState(handle != 0, "a batch from the network has no handle");
         return handle;
     }
 
-    /** The encoded batch; a batch in native memory is encoded by this call. */
+    /** Pushes the batch to an input of a stage, once. */
+    void pushTo(long stage, int input) {
+        if (ticket >= 0) {
+            Native.stagePush(stage, input, LocalEdge.claim(process, ticket));
+        } else if (isEncoded()) {
+            Native.stagePushEncoded(stage, input, bytes, 0, length);
+        } else {
+            Native.stagePush(stage, input, Native.batchRetain(handle)); // the record is borrowed
+        }
+    }
+
+    /** A copy of the encoded batch; a batch in native memory is encoded by this call. */
     byte[] encoded() {
-        return isEncoded() ? bytes : encode(handle);
+        return isEncoded() ? Arrays.copyOf(bytes, length) : encode(handle());
     }
 
     /** The encoded form of a borrowed batch in native memory. */
@@ -71,22 +109,32 @@ public final class NativeBatch {
         return parts;
     }
 
+    /** Parks the batch if it may be. Returns its ticket, or -1. */
+    long park() {
+        return edge == null ? -1 : edge.park(handle);
+    }
+
+    /** The bytes that a ticket takes up on the network. */
+    int ticketBytes() {
+        return edge.ticketBytes();
+    }
+
     /** Writes the length of the encoded batch, and then the batch. */
     void writeEncoded(DataOutputView target) throws IOException {
         if (isEncoded()) {
-            writeLength(bytes.length, target);
-            target.write(bytes);
+            writeLength(length, target);
+            target.write(bytes, 0, length);
             return;
         }
-        final long[] parts = parts(handle);
+        final long[] parts = parts(handle());
         writeLength(parts[1] + parts[3], target);
         final byte[] copied = new byte[COPIED_BYTES];
         for (int part = 0; part < parts.length; part += 2) {
             final long end = parts[part] + parts[part + 1];
             for (long next = parts[part]; next < end; next += copied.length) {
-                final int length = (int) Math.min(copied.length, end - next);
-                OffHeap.readInto(next, copied, 0, length);
-                target.write(copied, 0, length);
+                final int copiedLength = (int) Math.min(copied.length, end - next);
+                OffHeap.readInto(next, copied, 0, copiedLength);
+                target.write(copied, 0, copiedLength);
             }
         }
     }

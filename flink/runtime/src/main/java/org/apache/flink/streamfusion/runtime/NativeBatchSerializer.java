@@ -10,9 +10,10 @@ import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
 import java.io.IOException;
 
 /**
- * Batches on the network: rows, key group and length as ints, then the encoded batch, whose layout only Rust knows.
+ * Batches on the network: rows, key group and length as ints, then the encoded batch, whose layout only Rust knows. Within a process a
+ * ticket may take its place: -2 instead of the length, the process, the ticket, and zeros behind their number.
  *
- * <p>A copy is the same object: Flink copies each record between chained operators, and a batch is only borrowed there.
+ * <p>A batch that was read is valid until the same thread reads the next one. A copy is the same object: Flink copies each record between chained operators, and a batch is only borrowed there.
  */
 public final class NativeBatchSerializer extends TypeSerializerSingleton<NativeBatch> {
 
@@ -23,6 +24,23 @@ public final class NativeBatchSerializer extends TypeSerializerSingleton<NativeB
     /** Far above any batch that a stage makes; a larger length means that the bytes are not a batch. */
     static final int MAX_ENCODED_BYTES = 1 << 30;
 
+    /** Stands where the length of an encoded batch does, before a ticket. */
+    private static final int TICKET = -2;
+
+    /** Rows, key group, mark, process, ticket and the length of what fills up the record. */
+    private static final int TICKET_BYTES = 4 * Integer.BYTES + 2 * Long.BYTES;
+
+    private static final byte[] NOTHING = new byte[32 << 10];
+
+    /** A larger batch gets an array of its own. */
+    private static final int MAX_REUSED_BYTES = 8 << 20;
+
+    /**
+     * What the batches that a thread receives are read into, one after the other: a batch is borrowed, and pushed before the next one is
+     * read. Arrays of this size are slow to come by, as each is zeroed first and no part of a heap's young generation.
+     */
+    private static final ThreadLocal<byte[]> RECEIVED = ThreadLocal.withInitial(() -> new byte[0]);
+
     @Override
     public boolean isImmutableType() {
         return true;
@@ -30,7 +48,7 @@ public final class NativeBatchSerializer extends TypeSerializerSingleton<NativeB
 
     @Override
     public NativeBatch createInstance() {
-        return NativeBatch.ofBytes(new byte[0], 0, NativeBatch.NO_KEY_GROUP);
+        return NativeBatch.ofBytes(new byte[0], 0, 0, NativeBatch.NO_KEY_GROUP);
     }
 
     @Override
@@ -52,16 +70,57 @@ public final class NativeBatchSerializer extends TypeSerializerSingleton<NativeB
     public void serialize(NativeBatch batch, DataOutputView target) throws IOException {
         target.writeInt(batch.rows());
         target.writeInt(batch.keyGroup());
-        batch.writeEncoded(target);
+        final long ticket = batch.park();
+        if (ticket < 0) {
+            batch.writeEncoded(target);
+        } else {
+            writeTicket(ticket, batch.ticketBytes(), target);
+        }
     }
 
     @Override
     public NativeBatch deserialize(DataInputView source) throws IOException {
         final int rows = source.readInt();
         final int keyGroup = source.readInt();
-        final byte[] bytes = new byte[checkHeader(rows, keyGroup, source.readInt())];
-        source.readFully(bytes);
-        return NativeBatch.ofBytes(bytes, rows, keyGroup);
+        final int lengthOrTicket = source.readInt();
+        if (lengthOrTicket == TICKET) {
+            return readTicket(rows, keyGroup, source);
+        }
+        final int length = checkHeader(rows, keyGroup, lengthOrTicket);
+        final byte[] bytes = received(length);
+        source.readFully(bytes, 0, length);
+        return NativeBatch.ofBytes(bytes, length, rows, keyGroup);
+    }
+
+    private static void writeTicket(long ticket, int recordBytes, DataOutputView target) throws IOException {
+        target.writeInt(TICKET);
+        target.writeLong(LocalEdge.PROCESS);
+        target.writeLong(ticket);
+        final int rest = Math.max(0, recordBytes - TICKET_BYTES);
+        target.writeInt(rest);
+        target.write(NOTHING, 0, Math.min(rest, NOTHING.length));
+        for (int written = NOTHING.length; written < rest; written += NOTHING.length) {
+            target.write(NOTHING, 0, Math.min(rest - written, NOTHING.length));
+        }
+    }
+
+    private static NativeBatch readTicket(int rows, int keyGroup, DataInputView source) throws IOException {
+        final long process = source.readLong();
+        final long ticket = source.readLong();
+        source.skipBytesToRead(source.readInt());
+        return NativeBatch.ofTicket(process, ticket, rows, keyGroup);
+    }
+
+    private static byte[] received(int length) {
+        if (length > MAX_REUSED_BYTES) {
+            return new byte[length];
+        }
+        byte[] bytes = RECEIVED.get();
+        if (bytes.length < length) {
+            bytes = new byte[Math.min(MAX_REUSED_BYTES, length + (length >> 1))];
+            RECEIVED.set(bytes);
+        }
+        return bytes;
     }
 
     @Override

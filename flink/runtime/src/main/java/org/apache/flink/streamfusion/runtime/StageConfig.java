@@ -33,6 +33,8 @@ public final class StageConfig implements Serializable {
     final int maxBatchRows;
     final long latencyMs;
     final long stateCacheBytes;
+    /** Whether batches may travel by handle where all consumers are in the same process. */
+    final boolean byHandle;
 
     private StageConfig(Builder builder) {
         this.description = builder.description;
@@ -46,6 +48,7 @@ public final class StageConfig implements Serializable {
         this.maxBatchRows = builder.maxBatchRows;
         this.latencyMs = builder.latencyMs;
         this.stateCacheBytes = builder.stateCacheBytes;
+        this.byHandle = builder.byHandle && builder.hasExchange && !builder.fragmentOutput;
     }
 
     /** Whether the stage has keyed state. */
@@ -131,6 +134,7 @@ public final class StageConfig implements Serializable {
         private int maxBatchRows = DEFAULT_MAX_BATCH_ROWS;
         private long latencyMs = -1;
         private long stateCacheBytes = Long.MAX_VALUE;
+        private boolean byHandle = true;
 
         private Builder(String description, String spec) {
             this.description = Objects.requireNonNull(description);
@@ -199,6 +203,12 @@ public final class StageConfig implements Serializable {
         /** State in RocksDB makes room in memory above so many bytes, also if there is more. */
         public Builder stateCacheBytes(long bytes) {
             this.stateCacheBytes = bytes;
+            return this;
+        }
+
+        /** Batches behind an exchange always travel encoded. Fragments do anyway. */
+        public Builder encoded() {
+            this.byHandle = false;
             return this;
         }
 

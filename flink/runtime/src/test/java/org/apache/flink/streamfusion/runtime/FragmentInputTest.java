@@ -321,10 +321,10 @@ class FragmentInputTest extends NativeTestBase {
         try (FragmentSender sender = new FragmentSender(-1, MAX_PARALLELISM);
                 StatefulHarness harness = receiver(1, 0, "heap").start(null)) {
             final NativeBatch fragment = sender.send(LongStream.range(0, 20)).get(0);
-            final byte[] bytes = fragment.encoded().clone();
+            final byte[] bytes = fragment.encoded();
             bytes[bytes.length - 1] ^= 1;
             assertThatThrownBy(
-                            () -> process(harness, NativeBatch.ofBytes(bytes, fragment.rows(), fragment.keyGroup())))
+                            () -> process(harness, NativeBatch.ofBytes(bytes, bytes.length, fragment.rows(), fragment.keyGroup())))
                     .isInstanceOf(NativeException.class)
                     .hasMessageContaining("checksum");
         }

@@ -35,7 +35,7 @@ final class FragmentSender implements AutoCloseable {
         final List<NativeBatch> fragments = new ArrayList<>();
         for (long batch = Native.stagePull(stage); batch != 0; batch = Native.stagePull(stage)) {
             fragments.add(
-                    NativeBatch.ofBytes(NativeBatch.encode(batch), Native.batchRows(batch), Native.batchKeyGroup(batch)));
+                    NativeTestBase.ofEncoded(NativeBatch.encode(batch), Native.batchRows(batch), Native.batchKeyGroup(batch)));
             Native.batchRelease(batch);
         }
         return fragments;
@@ -50,7 +50,7 @@ final class FragmentSender implements AutoCloseable {
             final int rows = entry.rows();
             final long batch = entry.finish();
             try {
-                return NativeBatch.ofBytes(NativeBatch.encode(batch), rows, NativeBatch.NO_KEY_GROUP);
+                return NativeTestBase.ofEncoded(NativeBatch.encode(batch), rows, NativeBatch.NO_KEY_GROUP);
             } finally {
                 Native.batchRelease(batch);
             }

@@ -43,7 +43,7 @@ class GatheredInputTest extends NativeTestBase {
             LongStream.range(from, to).forEach(value -> entry.write(GenericRowData.of(value)));
             final long handle = entry.finish();
             try {
-                return NativeBatch.ofBytes(NativeBatch.encode(handle), (int) (to - from), NativeBatch.NO_KEY_GROUP);
+                return ofEncoded(NativeBatch.encode(handle), (int) (to - from), NativeBatch.NO_KEY_GROUP);
             } finally {
                 Native.batchRelease(handle);
             }

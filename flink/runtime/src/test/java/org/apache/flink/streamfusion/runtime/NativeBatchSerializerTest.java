@@ -22,8 +22,8 @@ class NativeBatchSerializerTest {
     @Test
     void encodedBatchesSurviveTheNetwork() throws IOException {
         final DataOutputSerializer out = new DataOutputSerializer(8);
-        serializer.serialize(NativeBatch.ofBytes(new byte[] {1, 2, 3}, 7, 127), out);
-        serializer.serialize(NativeBatch.ofBytes(new byte[0], 0, NativeBatch.NO_KEY_GROUP), out);
+        serializer.serialize(NativeBatch.ofBytes(new byte[] {1, 2, 3, 9}, 3, 7, 127), out);
+        serializer.serialize(NativeBatch.ofBytes(new byte[0], 0, 0, NativeBatch.NO_KEY_GROUP), out);
 
         final DataInputDeserializer in = new DataInputDeserializer(out.getCopyOfBuffer());
         final NativeBatch first = serializer.deserialize(in);
@@ -41,7 +41,7 @@ class NativeBatchSerializerTest {
     @Test
     void serializedBatchesAreCopiedByteForByte() throws IOException {
         final DataOutputSerializer out = new DataOutputSerializer(8);
-        serializer.serialize(NativeBatch.ofBytes(new byte[] {1, 2, 3}, 7, 127), out);
+        serializer.serialize(NativeBatch.ofBytes(new byte[] {1, 2, 3, 9}, 3, 7, 127), out);
         final DataOutputSerializer copy = new DataOutputSerializer(8);
         serializer.copy(new DataInputDeserializer(out.getCopyOfBuffer()), copy);
         assertThat(copy.getCopyOfBuffer()).isEqualTo(out.getCopyOfBuffer());

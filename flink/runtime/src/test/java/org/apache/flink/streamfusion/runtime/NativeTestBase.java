@@ -69,4 +69,9 @@ abstract class NativeTestBase {
                 .map(f -> f.children() == null ? "{}" : "{\"children\":" + json(f.children()) + "}")
                 .collect(Collectors.joining(",", "[", "]"));
     }
+
+    /** A batch as it comes from the network. */
+    static NativeBatch ofEncoded(byte[] bytes, int rows, int keyGroup) {
+        return NativeBatch.ofBytes(bytes, bytes.length, rows, keyGroup);
+    }
 }

@@ -11,6 +11,7 @@ public enum Engine {
     public static final String ENABLED = "streamfusion.enabled";
 
     /** Rows after which a batch is closed at the entry. */
+    public static final String EXCHANGE_BY_HANDLE = "streamfusion.exchange.by-handle";
     public static final String BATCH_MAX_ROWS = "streamfusion.batch.max-rows";
 
     /** Whether small islands stay on Flink. */

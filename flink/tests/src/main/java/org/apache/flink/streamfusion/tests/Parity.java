@@ -252,6 +252,8 @@ public final class Parity {
         engine.select(configuration);
         configuration.setString(Engine.BATCH_MAX_ROWS, Integer.toString(variant.batchMaxRows()));
         configuration.setString(Engine.ISLANDS_WEIGH, "false");
+        // with batches of one size they are handed over in memory, with those of another they travel encoded
+        configuration.setString(Engine.EXCHANGE_BY_HANDLE, Boolean.toString(variant.batchMaxRows() % 2 == 0));
         variant.state().select(configuration, statesChosen);
         configuration.setString("pipeline.auto-watermark-interval", "0 ms");
         options.forEach(configuration::setString);
