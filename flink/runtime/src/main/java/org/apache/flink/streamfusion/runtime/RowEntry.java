@@ -136,6 +136,7 @@ final class RowEntry implements AutoCloseable {
         if (binary) {
             final int finished = rows;
             rows = 0;
+            binary = false; // until the next row is asked about
             return binaryRows.finish(finished);
         }
         valid = false; // the addresses are gone, whatever happens
