@@ -228,10 +228,21 @@ impl<S: SortKeys> Ranked<S> {
             return Ok(());
         }
         let bounds: Vec<Option<&S::Key>> = touched.slots.iter().map(bound).collect();
+        let top1 = matches!(self.strategy, Strategy::Top1);
+        // per group: the row of this batch that is its first one by now
+        let mut firsts = vec![None; if top1 { bounds.len() } else { 0 }];
         for row in start..end {
-            let bound = groups.get(row as usize).and_then(|group| bounds.get(*group as usize).copied().flatten());
-            if may(row, bound) {
+            let Some(group) = groups.get(row as usize) else { continue };
+            let mut first = firsts.get_mut(*group as usize);
+            let may = match first.as_deref().copied().flatten() {
+                Some(first) => S::order(&input.encoded, row as usize, first).is_lt(),
+                None => may(row, bounds.get(*group as usize).copied().flatten()),
+            };
+            if may {
                 self.candidates.push(row);
+                if let Some(first) = &mut first {
+                    **first = Some(row as usize);
+                }
             }
         }
         Ok(())

@@ -39,8 +39,11 @@ impl Packed {
             }
             end += layout.fixed + text;
         }
-        self.bytes.clear();
         self.bytes.resize(end, 0);
+        // what stands in the place of a NULL is zero; all text is written
+        for start in &self.starts {
+            self.bytes[*start..start + layout.fixed].fill(0);
+        }
         self.text.fill(0);
         let mut writer =
             Writer { bytes: &mut self.bytes, starts: &self.starts, text: &mut self.text, rows, fixed: layout.fixed };
