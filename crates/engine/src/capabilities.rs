@@ -25,10 +25,10 @@ struct Engine;
 impl Capabilities for Engine {
     fn node(&self, node: &Node, inputs: &[&LogicalType], config: &Config) -> Result<NativeNode, Reason> {
         match &node.kind {
-            NodeKind::Calc(_) => Ok(NativeNode { hosts: hosts(&node.kind)?, stateful: false }),
+            NodeKind::Calc(_) => Ok(NativeNode { hosts: hosts(&node.kind)?, stateful: false, collects: false }),
             NodeKind::WatermarkAssigner(_) => {
                 carried(&node.output)?;
-                Ok(NativeNode { hosts: hosts(&node.kind)?, stateful: false })
+                Ok(NativeNode { hosts: hosts(&node.kind)?, stateful: false, collects: false })
             }
             NodeKind::Union
             | NodeKind::DropUpdateBefore
@@ -48,7 +48,7 @@ impl Capabilities for Engine {
                     let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                     hashable(partition, input)?;
                     unslicing::supports_session_function(spec, input)?;
-                    return Ok(NativeNode { hosts: Vec::new(), stateful: true });
+                    return Ok(NativeNode { hosts: Vec::new(), stateful: true, collects: false });
                 }
                 window_table_function::supports(spec)?;
                 Ok(NativeNode::default())
@@ -56,7 +56,7 @@ impl Capabilities for Engine {
             NodeKind::Correlate(spec) => {
                 correlate::supports(spec)?;
                 carried(&node.output)?;
-                Ok(NativeNode { hosts: hosts(&node.kind)?, stateful: false })
+                Ok(NativeNode { hosts: hosts(&node.kind)?, stateful: false, collects: false })
             }
             NodeKind::Expand(spec) => {
                 expand::supports(spec)?;
@@ -68,86 +68,86 @@ impl Capabilities for Engine {
                 hashable(&spec.grouping, input)?;
                 group_agg::supports(spec, input)?;
                 carried(&node.output)?;
-                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+                Ok(NativeNode { hosts: Vec::new(), stateful: true, collects: false })
             }
             NodeKind::LocalGroupAggregate(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.grouping, input)?;
                 group_agg::supports_local(spec, input, &node.output)?;
-                Ok(NativeNode::default())
+                Ok(NativeNode { collects: true, ..NativeNode::default() })
             }
             NodeKind::GlobalGroupAggregate(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.grouping, input)?;
                 group_agg::supports_global(spec, input)?;
                 carried(&node.output)?;
-                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+                Ok(NativeNode { hosts: Vec::new(), stateful: true, collects: false })
             }
             NodeKind::IncrementalGroupAggregate(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.partial_grouping, input)?;
                 group_agg::supports_incremental(spec, input, &node.output)?;
-                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+                Ok(NativeNode { hosts: Vec::new(), stateful: true, collects: false })
             }
             NodeKind::WindowAggregate(spec) if matches!(spec.windowing.window, WindowSpec::Session { .. }) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.grouping, input)?;
                 unslicing::supports_sessions(spec, input)?;
                 carried(&node.output)?;
-                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+                Ok(NativeNode { hosts: Vec::new(), stateful: true, collects: false })
             }
             NodeKind::WindowAggregate(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.grouping, input)?;
                 window_agg::supports(spec, input)?;
                 carried(&node.output)?;
-                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+                Ok(NativeNode { hosts: Vec::new(), stateful: true, collects: false })
             }
             NodeKind::LocalWindowAggregate(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.grouping, input)?;
                 window_agg::supports_local(spec, input, &node.output)?;
-                Ok(NativeNode::default())
+                Ok(NativeNode { collects: true, ..NativeNode::default() })
             }
             NodeKind::GlobalWindowAggregate(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.grouping, input)?;
                 window_agg::supports_global(spec, input)?;
                 carried(&node.output)?;
-                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+                Ok(NativeNode { hosts: Vec::new(), stateful: true, collects: false })
             }
             NodeKind::ChangelogNormalize(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.unique_keys, input)?;
                 changelog_normalize::supports(spec, input)?;
-                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+                Ok(NativeNode { hosts: Vec::new(), stateful: true, collects: false })
             }
             NodeKind::Deduplicate(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.unique_keys, input)?;
                 deduplicate::supports(spec, input)?;
-                Ok(NativeNode { hosts: Vec::new(), stateful: deduplicate::is_stateful(spec) })
+                Ok(NativeNode { hosts: Vec::new(), stateful: deduplicate::is_stateful(spec), collects: false })
             }
             NodeKind::Join(spec) => {
                 let [left, right] = inputs else { return Err(Reason::new("a join has not two inputs")) };
                 hashable(&spec.left.keys, left)?;
                 hashable(&spec.right.keys, right)?;
                 join::supports(spec, left, right)?;
-                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+                Ok(NativeNode { hosts: Vec::new(), stateful: true, collects: false })
             }
             NodeKind::IntervalJoin(spec) => {
                 let [left, right] = inputs else { return Err(Reason::new("a join has not two inputs")) };
                 hashable(&spec.join.left_keys, left)?;
                 hashable(&spec.join.right_keys, right)?;
                 interval_join::supports(spec, left, right)?;
-                Ok(NativeNode { hosts: Vec::new(), stateful: interval_join::is_stateful(spec) })
+                Ok(NativeNode { hosts: Vec::new(), stateful: interval_join::is_stateful(spec), collects: false })
             }
             NodeKind::TemporalJoin(spec) => {
                 let [left, right] = inputs else { return Err(Reason::new("a join has not two inputs")) };
                 hashable(&spec.join.left_keys, left)?;
                 hashable(&spec.join.right_keys, right)?;
                 temporal_join::supports(spec, left, right)?;
-                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+                Ok(NativeNode { hosts: Vec::new(), stateful: true, collects: false })
             }
             NodeKind::LookupJoin(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
@@ -159,51 +159,51 @@ impl Capabilities for Engine {
                     expression: format!("lookup of {}", spec.table),
                     reason: Reason::new("the connector looks it up"),
                 };
-                Ok(NativeNode { hosts: vec![host], stateful: false })
+                Ok(NativeNode { hosts: vec![host], stateful: false, collects: false })
             }
             NodeKind::Rank(spec) | NodeKind::SortLimit(spec) | NodeKind::Limit(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.partition, input)?;
                 rank::supports(spec, input)?;
-                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+                Ok(NativeNode { hosts: Vec::new(), stateful: true, collects: false })
             }
             NodeKind::OverAggregate(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.partition, input)?;
                 over::supports(spec, input, retract_order(config))?;
                 carried(&node.output)?;
-                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+                Ok(NativeNode { hosts: Vec::new(), stateful: true, collects: false })
             }
             NodeKind::TemporalSort(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 temporal_sort::supports(spec, input)?;
-                Ok(NativeNode { hosts: Vec::new(), stateful: temporal_sort::is_stateful(spec, input) })
+                Ok(NativeNode { hosts: Vec::new(), stateful: temporal_sort::is_stateful(spec, input), collects: false })
             }
             NodeKind::WindowRank(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.partition, input)?;
                 window_rank::supports(spec, input)?;
-                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+                Ok(NativeNode { hosts: Vec::new(), stateful: true, collects: false })
             }
             NodeKind::WindowDeduplicate(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.partition, input)?;
                 window_deduplicate::supports(spec, input)?;
-                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+                Ok(NativeNode { hosts: Vec::new(), stateful: true, collects: false })
             }
             NodeKind::WindowJoin(spec) => {
                 let [left, right] = inputs else { return Err(Reason::new("a join has not two inputs")) };
                 hashable(&spec.join.left_keys, left)?;
                 hashable(&spec.join.right_keys, right)?;
                 window_join::supports(spec, left, right)?;
-                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+                Ok(NativeNode { hosts: Vec::new(), stateful: true, collects: false })
             }
             NodeKind::GroupWindowAggregate(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.grouping, input)?;
                 group_window::supports(spec, input)?;
                 carried(&node.output)?;
-                Ok(NativeNode { hosts: Vec::new(), stateful: true })
+                Ok(NativeNode { hosts: Vec::new(), stateful: true, collects: false })
             }
             NodeKind::Stock(reason) => Err(reason.clone()),
         }

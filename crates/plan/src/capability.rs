@@ -24,6 +24,8 @@ pub struct NativeNode {
     pub hosts: Vec<Host>,
     /// Whether it keeps keyed state.
     pub stateful: bool,
+    /// Whether it collects rows of several batches without keyed state, so that its stage needs managed memory as well.
+    pub collects: bool,
 }
 
 /// A sub-expression that runs in the JVM.

@@ -52,6 +52,8 @@ pub struct Stage {
     pub hosts: Vec<(i64, Host)>,
     /// Whether one of its nodes keeps state.
     pub stateful: bool,
+    /// Whether one of its nodes collects rows without keeping state.
+    pub collects: bool,
     /// What the engine needs to open the stage; read it with [`StageSpec`](crate::spec::StageSpec).
     pub spec: Value,
 }

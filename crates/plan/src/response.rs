@@ -54,6 +54,7 @@ fn stage((id, stage): (usize, &Stage)) -> Value {
         }),
         "hosts": hosts,
         "stateful": stage.stateful,
+        "collects": stage.collects,
         "spec": stage.spec.to_string(),
     });
     // The first input stands among the members of the stage itself: hardly any stage has another.

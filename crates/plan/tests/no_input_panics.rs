@@ -42,7 +42,7 @@ impl Capabilities for Everything {
                 | NodeKind::MiniBatchAssigner(_)
                 | NodeKind::LocalGroupAggregate(_)
         );
-        Ok(NativeNode { hosts, stateful: !stateless })
+        Ok(NativeNode { hosts, stateful: !stateless, collects: stateless })
     }
 
     fn two_inputs(&self) -> bool {

@@ -214,6 +214,7 @@ impl Cutter<'_> {
             writes: draft.writes,
             hosts,
             stateful: draft.nodes.iter().any(|&position| native(position).is_some_and(|native| native.stateful)),
+            collects: draft.nodes.iter().any(|&position| native(position).is_some_and(|native| native.collects)),
             spec: serde_json::Value::Null,
         };
         stage.spec = self.spec(&stage, draft.nodes);

@@ -491,7 +491,7 @@ fn a_field_that_the_jvm_takes_out_of_its_row_needs_the_row() -> TestResult {
     let graph = Graph::read(&request(nodes).to_string())?;
     let (pointer, expression) = ("/projection/1".to_owned(), String::new());
     let host = Host { pointer, inputs: vec![3], expression, reason: Reason::new("") };
-    let native = |hosts| Ok(NativeNode { hosts, stateful: false });
+    let native = |hosts| Ok(NativeNode { hosts, stateful: false, collects: false });
     let decisions = vec![Err(Reason::new("")), native(vec![host]), native(Vec::new()), Err(Reason::new(""))];
     let edges = Edges::new(&graph);
     let live = live::fields_live(&graph, &edges, &decisions);
@@ -699,7 +699,7 @@ fn the_response_is_what_the_boundary_says() -> TestResult {
     let spec = stage.as_object_mut().and_then(|map| map.remove("spec")).ok_or("no spec")?;
     assert!(spec.is_string());
     let expected = json!({"id": 1, "nodes": [3], "anchor": 3, "inputs": [{"node": 2, "stage": 0}], "rowType": 2,
-        "output": "rows", "exchange": null, "fragmentInput": true, "entry": null, "hosts": [], "stateful": true});
+        "output": "rows", "exchange": null, "fragmentInput": true, "entry": null, "hosts": [], "stateful": true, "collects": false});
     assert_eq!(stage, expected);
     let native = json!({"id": 3, "type": "stream-exec-group-aggregate", "description": "group-aggregate 3",
         "native": true, "stage": 1, "reasons": [], "jvmExpressions": []});

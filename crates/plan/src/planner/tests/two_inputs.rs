@@ -24,7 +24,7 @@ fn an_engine_without_stages_of_two_inputs_leaves_joins_to_flink() -> TestResult 
     struct OneInput;
     impl Capabilities for OneInput {
         fn node(&self, _: &Node, _: &[&LogicalType], _: &Config) -> Result<NativeNode, Reason> {
-            Ok(NativeNode { hosts: Vec::new(), stateful: true })
+            Ok(NativeNode { hosts: Vec::new(), stateful: true, collects: false })
         }
     }
     let json = request(vec![source(1, PAIR), source(2, PAIR), join(3, 1, 2), sink(4, 3)]);
@@ -63,7 +63,7 @@ fn the_inputs_of_a_join_are_rows_or_batches_each_for_itself() -> TestResult {
     let expected = json!({"id": 1, "nodes": [4], "anchor": 4, "inputs": [{"node": 1, "stage": null}], "rowType": 1,
         "entry": [{}, {}], "fragmentInput": false,
         "second": {"inputs": [{"node": 3, "stage": 0}], "rowType": 3, "entry": null, "fragmentInput": false},
-        "output": "rows", "exchange": null, "hosts": [], "stateful": true});
+        "output": "rows", "exchange": null, "hosts": [], "stateful": true, "collects": false});
     assert_eq!(stage, expected);
     let spec = StageSpec::read(spec.as_str().ok_or("no text")?)?;
     let second = spec.second.ok_or("no second input")?;
@@ -145,7 +145,7 @@ fn a_host_over_two_inputs_keeps_a_join_on_flink() -> TestResult {
         fn node(&self, _: &Node, _: &[&LogicalType], _: &Config) -> Result<NativeNode, Reason> {
             let pointer = "/joinSpec/nonEquiCondition".to_owned();
             let host = Host { pointer, inputs: vec![3], expression: "F".to_owned(), reason: Reason::new("") };
-            Ok(NativeNode { hosts: vec![host], stateful: true })
+            Ok(NativeNode { hosts: vec![host], stateful: true, collects: false })
         }
 
         fn two_inputs(&self) -> bool {

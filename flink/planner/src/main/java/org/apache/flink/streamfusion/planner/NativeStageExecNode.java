@@ -71,7 +71,7 @@ final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamE
     private final List<Integer> inputs;
 
     private final Naming naming;
-    private final boolean stateful;
+    private final boolean claimsMemory;
     private final boolean keyed;
     private final NativeStageOperatorFactory factory;
     private final TypeInformation<Object> outputTypeInfo;
@@ -104,7 +104,7 @@ final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamE
                 naming.description());
         this.inputs = inputs;
         this.naming = naming;
-        this.stateful = stageConfig.isStateful();
+        this.claimsMemory = stageConfig.claimsMemory();
         this.keyed = stageConfig.isKeyed();
         // Made here, where a failure leaves the job to Flink, and not when the graph is translated.
         this.factory = NativeStageOperatorFactory.of(stageConfig);
@@ -121,7 +121,7 @@ final class NativeStageExecNode extends ExecNodeBase<RowData> implements StreamE
                 merged.size() == 1
                         ? operator(merged.get(0), metadata)
                         : operator(merged.get(0), merged.get(1), metadata);
-        if (stateful) {
+        if (claimsMemory) {
             operator.declareManagedMemoryUseCaseAtOperatorScope(
                     ManagedMemoryUseCase.OPERATOR, stateMemoryWeight(config));
         }

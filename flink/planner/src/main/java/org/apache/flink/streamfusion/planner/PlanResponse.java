@@ -28,6 +28,7 @@ record PlanResponse(String summary, String explanation, List<Stage> stages) {
      * @param inputs one, or two if the first node tells two apart, the left one first
      * @param exchange the exchange after the last node
      * @param stateful whether a node keeps keyed state
+     * @param collects whether a node collects rows of several batches without keyed state
      */
     record Stage(
             int id,
@@ -38,6 +39,7 @@ record PlanResponse(String summary, String explanation, List<Stage> stages) {
             Optional<Exchange> exchange,
             List<Host> hosts,
             boolean stateful,
+            boolean collects,
             String spec) {
 
         /** The node whose rows the stage emits. */
@@ -107,6 +109,7 @@ record PlanResponse(String summary, String explanation, List<Stage> stages) {
                         .map(PlanResponse::exchange),
                 list(json.required("hosts"), PlanResponse::host),
                 json.required("stateful").asBoolean(),
+                json.required("collects").asBoolean(),
                 json.required("spec").asText());
     }
 

@@ -105,6 +105,9 @@ final class StageNodes {
         if (stage.stateful()) {
             config.stateful();
         }
+        if (stage.collects()) {
+            config.collects();
+        }
         for (PlanResponse.Host host : stage.hosts()) {
             final ExecNode<?> node = request.node(host.node());
             if (stage.inputs().size() > 1 && host.node() == stage.nodes().get(0)) {

@@ -20,9 +20,9 @@ final class NativePlans {
         return response(
                 """
                 {"id": 0, "nodes": [%d, %d], "anchor": %d, "inputs": [{"node": %d, "stage": null}], "rowType": %d,
-                 "output": "batches", "exchange": {"keys": [0]}, "entry": [{}, {}, null, null], "hosts": [], "stateful": false, "spec": "s0"},
+                 "output": "batches", "exchange": {"keys": [0]}, "entry": [{}, {}, null, null], "hosts": [], "stateful": false, "collects": false, "spec": "s0"},
                 {"id": 1, "nodes": [%d], "anchor": %d, "inputs": [{"node": %d, "stage": 0}], "rowType": %d,
-                 "output": "rows", "exchange": null, "entry": [null, null], "hosts": [], "stateful": true, "spec": "s1"}
+                 "output": "rows", "exchange": null, "entry": [null, null], "hosts": [], "stateful": true, "collects": false, "spec": "s1"}
                 """
                         .formatted(id[1], id[2], id[1], id[0], id[0], id[3], id[3], id[2], id[2]));
     }
@@ -33,7 +33,7 @@ final class NativePlans {
         final String exit =
                 """
                 , {"id": 2, "nodes": [], "anchor": %1$d, "inputs": [{"node": %1$d, "stage": 1}], "rowType": %1$d,
-                 "output": "rows", "exchange": null, "entry": null, "hosts": [], "stateful": false, "spec": "s2"}]}"""
+                 "output": "rows", "exchange": null, "entry": null, "hosts": [], "stateful": false, "collects": false, "spec": "s2"}]}"""
                         .formatted(aggregate);
         final String stages = aggregateInTwoStages(request).replace("\"rows\"", "\"batches\"");
         return stages.substring(0, stages.lastIndexOf("]}")) + exit;
@@ -46,7 +46,7 @@ final class NativePlans {
         return response(
                 """
                 {"id": 0, "nodes": [%d], "anchor": %d, "inputs": [{"node": %d, "stage": null}], "rowType": %d,
-                 "output": "rows", "exchange": null, "entry": [{}, {}, {}, null], "hosts": [%s], "stateful": false, "spec": "s0"}
+                 "output": "rows", "exchange": null, "entry": [{}, {}, {}, null], "hosts": [%s], "stateful": false, "collects": false, "spec": "s0"}
                 """
                         .formatted(id[1], id[1], id[0], id[0], hostList));
     }
@@ -59,7 +59,7 @@ final class NativePlans {
                 """
                 {"id": 0, "nodes": [%1$d], "anchor": %1$d, "inputs": [{"node": %2$d, "stage": null}], "rowType": %2$d, "entry": [{}, {}],
                  "second": {"inputs": [{"node": %3$d, "stage": null}], "rowType": %3$d, "fragmentInput": false, "entry": [{}, {}]},
-                 "output": "rows", "exchange": null, "hosts": [], "stateful": true, "spec": "s0"}
+                 "output": "rows", "exchange": null, "hosts": [], "stateful": true, "collects": false, "spec": "s0"}
                 """
                         .formatted(join, inputs.get(0), inputs.get(1)));
     }
@@ -89,7 +89,7 @@ final class NativePlans {
     static String stage(String fields) {
         return response(
                 "{\"id\": 0, " + fields + ", \"rowType\": 1, \"output\": \"rows\", \"exchange\": null, \"entry\": [],"
-                        + " \"hosts\": [], \"stateful\": false, \"spec\": \"\"}");
+                        + " \"hosts\": [], \"stateful\": false, \"collects\": false, \"spec\": \"\"}");
     }
 
     static String response(String stages) {

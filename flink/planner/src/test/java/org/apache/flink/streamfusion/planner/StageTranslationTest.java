@@ -106,6 +106,22 @@ class StageTranslationTest {
     }
 
     @Test
+    void stage_that_collects_rows_has_managed_memory_and_no_keyed_backend() {
+        final FixedPlanService service =
+                new FixedPlanService()
+                        .answer(
+                                request -> NativePlans.aggregateInTwoStages(request)
+                                        .replace(
+                                                "\"stateful\": false, \"collects\": false",
+                                                "\"stateful\": false, \"collects\": true"));
+        final OneInputTransformation<?, ?> calc = nativeOperators(TestSession.with(service), AGGREGATE).get(1);
+
+        assertThat(calc.getStateKeySelector()).isNull();
+        assertThat(calc.getManagedMemoryOperatorScopeUseCaseWeights())
+                .isEqualTo(Map.of(ManagedMemoryUseCase.OPERATOR, 4));
+    }
+
+    @Test
     void with_unaligned_checkpoints_the_exchange_carries_fragments_to_a_keyed_operator() {
         final List<String> requests = new ArrayList<>();
         final FixedPlanService service =

@@ -63,6 +63,9 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
     /** The keyed state, or null if the stage keeps none. */
     private transient NativeState state;
 
+    /** Of what the stage collects if it keeps no keyed state, which would account for it; else null. */
+    private transient ManagedMemory memory;
+
     /** Null if the stage does not remember how far event time has come. */
     private transient StageProgress progress;
 
@@ -134,6 +137,12 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
         if (stageConfig.isStateful()) {
             state = NativeState.of(this, stageConfig, operatorUid);
             opened.push(state);
+        }
+        if (state == null && stageConfig.claimsMemory()) {
+            memory =
+                    ManagedMemory.open(
+                            getContainingTask().getEnvironment().getMemoryManager(), stageConfig.description, group);
+            opened.push(memory);
         }
         final String stateParameters = state == null ? null : state.parameters();
         stage = named(
@@ -537,6 +546,10 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
         }
         if (state != null) {
             state.accountForMemory();
+        }
+        if (memory != null) {
+            final long[] bytes = Native.stageMemory(stage);
+            memory.update(bytes[0], bytes[1]);
         }
         if (stageMetrics.isStale()) {
             stageMetrics.refresh(Native.stageMetrics(stage));

@@ -96,7 +96,7 @@ final class ManagedMemory implements AutoCloseable {
             denied++;
             throw new NativeException(
                     String.format(
-                            "%s needs %d MiB of managed memory for its state. It has %d MiB, and of the %d MiB of its slot %d MiB are"
+                            "%s needs %d MiB of managed memory for its state and open bundles. It has %d MiB, and of the %d MiB of its slot %d MiB are"
                                     + " left. State that a snapshot in flight keeps, and that was written since, counts as well. Raise taskmanager.memory.managed.size or taskmanager.memory.managed.fraction, run the"
                                     + " job with a higher parallelism, or give its task managers fewer slots.",
                             description,

@@ -29,6 +29,7 @@ public final class StageConfig implements Serializable {
     /** Whether batches leave as fragments, which a checkpoint may store on their way. */
     final boolean fragmentOutput;
     private final boolean stateful;
+    private final boolean collects;
     final StageHost[] hosts;
     final int maxBatchRows;
     final long latencyMs;
@@ -44,6 +45,7 @@ public final class StageConfig implements Serializable {
         this.hasExchange = builder.hasExchange;
         this.fragmentOutput = builder.fragmentOutput;
         this.stateful = builder.stateful;
+        this.collects = builder.collects;
         this.hosts = builder.hosts.toArray(new StageHost[0]);
         this.maxBatchRows = builder.maxBatchRows;
         this.latencyMs = builder.latencyMs;
@@ -54,6 +56,11 @@ public final class StageConfig implements Serializable {
     /** Whether the stage has keyed state. */
     public boolean isStateful() {
         return stateful;
+    }
+
+    /** Whether the stage needs managed memory: for keyed state, or for rows that it collects. */
+    public boolean claimsMemory() {
+        return stateful || collects;
     }
 
     /** How many inputs it tells apart. */
@@ -131,6 +138,7 @@ public final class StageConfig implements Serializable {
         private boolean hasExchange;
         private boolean fragmentOutput;
         private boolean stateful;
+        private boolean collects;
         private int maxBatchRows = DEFAULT_MAX_BATCH_ROWS;
         private long latencyMs = -1;
         private long stateCacheBytes = Long.MAX_VALUE;
@@ -176,6 +184,12 @@ public final class StageConfig implements Serializable {
         /** The stage has keyed state. */
         public Builder stateful() {
             this.stateful = true;
+            return this;
+        }
+
+        /** The stage collects rows of several batches, whether it has keyed state or not. */
+        public Builder collects() {
+            this.collects = true;
             return this;
         }
 

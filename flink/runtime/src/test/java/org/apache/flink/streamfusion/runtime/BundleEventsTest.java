@@ -3,7 +3,9 @@ package org.apache.flink.streamfusion.runtime;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
+import org.apache.flink.runtime.jobgraph.OperatorID;
 import org.apache.flink.streaming.api.watermark.Watermark;
+import org.apache.flink.streaming.runtime.streamrecord.LatencyMarker;
 import org.apache.flink.streaming.runtime.streamrecord.RecordAttributes;
 import org.apache.flink.streaming.runtime.watermarkstatus.WatermarkStatus;
 import org.apache.flink.table.data.RowData;
@@ -52,6 +54,20 @@ class BundleEventsTest extends NativeTestBase {
             assertThat(events(harness)).hasSize(2).startsWith(WatermarkStatus.IDLE).doesNotContain("+I 1 1 10");
             harness.processWatermark(5);
             assertThat(events(harness)).hasSize(4).endsWith("+I 1 1 10", new Watermark(5));
+        }
+    }
+
+    @Test
+    void aLatencyMarkerPassesAnOpenBundle() throws Exception {
+        final LatencyMarker marker = new LatencyMarker(3, new OperatorID(), 0);
+        try (StatefulHarness harness = bundled(3).start(null)) {
+            harness.process(1, 10);
+            harness.getOneInputOperator().processLatencyMarker(marker);
+            harness.process(1, 20);
+            assertThat(events(harness)).containsExactly(marker);
+            harness.process(1, 30);
+            harness.processWatermarkStatus(WatermarkStatus.IDLE);
+            assertThat(events(harness)).containsExactly(marker, "+I 1 3 60", WatermarkStatus.IDLE);
         }
     }
 

@@ -57,6 +57,21 @@ final class GroupBy {
                 .stateful();
     }
 
+    /** The local phase of the same, which keeps no state: rows of accumulators for bundles of so many rows. */
+    static StageConfig.Builder localStage(long rows) {
+        final String node = NODE.formatted(0, OUTPUT.asSerializableString(), INPUT.asSerializableString());
+        final String local =
+                node.replace("stream-exec-group-aggregate_1", "stream-exec-local-group-aggregate_1")
+                        .replace("mini-batch.enabled\": \"false\"", "mini-batch.enabled\": \"true\"")
+                        .replace("mini-batch.size\": \"-1\"", "mini-batch.size\": \"" + rows + "\"")
+                        .replace("\"generateUpdateBefore\": false, ", "")
+                        .replaceAll("\"state\": \\[.*\\],", "");
+        return StageConfig.builder("LocalGroupAggregate(groupBy=[k])", NativeTestBase.spec(INPUT, OUTPUT, local, "", "null"))
+                .rowInput(INPUT, NativeTestBase.readsAll(INPUT))
+                .rowOutput(OUTPUT)
+                .collects();
+    }
+
     /** A row of the result as text, without its kind: key, count and sum. */
     static String text(RowData row) {
         return row.getLong(0) + " " + row.getLong(1) + " " + row.getLong(2);

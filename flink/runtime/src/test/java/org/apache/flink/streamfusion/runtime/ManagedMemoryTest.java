@@ -73,7 +73,7 @@ class ManagedMemoryTest {
             assertThatThrownBy(() -> memory.update(SLOT + 1, SLOT + 1))
                     .isInstanceOf(NativeException.class)
                     .hasMessageStartingWith(
-                            "Op needs 17 MiB of managed memory for its state. It has 1 MiB, and of the 16 MiB of its slot 15 MiB are left.");
+                            "Op needs 17 MiB of managed memory for its state and open bundles. It has 1 MiB, and of the 16 MiB of its slot 15 MiB are left.");
             assertThat(values()).containsEntry("nativeMemoryDenied", 1L).containsEntry("nativeMemoryUsed", SLOT + 1);
             assertThat(reserved()).as("what was denied is not half taken").isEqualTo(MIB);
         }

@@ -131,7 +131,7 @@ class NativeStateMemoryTest extends NativeStateTestBase {
                             })
                     .isInstanceOf(NativeException.class)
                     .hasMessageContaining("GroupAggregate(groupBy=[k]) needs ")
-                    .hasMessageContaining(" MiB of managed memory for its state. It has 4 MiB, and of the 4 MiB of its slot 0 MiB")
+                    .hasMessageContaining(" MiB of managed memory for its state and open bundles. It has 4 MiB, and of the 4 MiB of its slot 0 MiB")
                     .hasMessageContaining("taskmanager.memory.managed.size or taskmanager.memory.managed.fraction");
             harness.getOperator().close();
             assertThat(harness.getEnvironment().getMemoryManager().availableMemory()).isEqualTo(4 << 20);
@@ -158,6 +158,38 @@ class NativeStateMemoryTest extends NativeStateTestBase {
             assertThat(manager.availableMemory()).isLessThan(StatefulHarness.MEMORY_BYTES - 50_000 * 24);
             harness.getOperator().close();
             assertThat(manager.availableMemory()).isEqualTo(StatefulHarness.MEMORY_BYTES);
+        }
+    }
+
+    @Test
+    void bundleOfAStageWithoutStateIsReservedAsItGrowsAndGivenBackAtTheEnd() throws Exception {
+        try (StatefulHarness harness = new StatefulHarness(GroupBy.localStage(1_000_000).build())) {
+            harness.start(null);
+            final var manager = harness.getEnvironment().getMemoryManager();
+            assertThat(manager.availableMemory()).isEqualTo(StatefulHarness.MEMORY_BYTES - ManagedMemory.STEP_BYTES);
+            for (long key = 0; key < 100_000; key++) {
+                harness.process(key, 1);
+            }
+            assertThat(manager.availableMemory()).isLessThan(StatefulHarness.MEMORY_BYTES - 90_000 * 24);
+            harness.getOperator().close();
+            assertThat(manager.availableMemory()).isEqualTo(StatefulHarness.MEMORY_BYTES);
+        }
+    }
+
+    @Test
+    void bundleThatOutgrowsTheManagedMemoryFailsTheTask() throws Exception {
+        final StageConfig local = GroupBy.localStage(Integer.MAX_VALUE).build();
+        try (StatefulHarness harness = new StatefulHarness(local, "local", 128, 1, 0, 4 << 20)) {
+            harness.start(null);
+            assertThatThrownBy(
+                            () -> {
+                                for (long key = 0; key < 1_000_000; key++) {
+                                    harness.process(key, 1);
+                                }
+                            })
+                    .isInstanceOf(NativeException.class)
+                    .hasMessageContaining("LocalGroupAggregate(groupBy=[k]) needs ")
+                    .hasMessageContaining("open bundles. It has 4 MiB, and of the 4 MiB of its slot 0 MiB");
         }
     }
 
