@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, NullArray};
+use arrow::array::{ArrayRef, NullArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
 use streamfusion_state::codec::Codec;
@@ -187,13 +187,12 @@ pub(super) trait Aggregate: Debug + Send {
 #[inline]
 fn fold_rows<O: Output, A>(
     rows: &Rows,
-    argument: Option<&ArrayRef>,
+    nulls: Option<&NullBuffer>,
     actions: &[u8],
     changed: &mut [bool],
     touched: &mut [A],
     mut step: impl FnMut(&mut A, u32, u8, usize) -> Result<(Option<O>, Option<O>), StateError>,
 ) -> Result<O::Builder, StateError> {
-    let nulls = argument.and_then(|array| array.nulls());
     let mut builder = O::builder(rows.len());
     let steps = rows.touched.groups.iter().zip(actions).zip(changed.iter_mut());
     for (row, ((group, action), changed)) in steps.enumerate() {
@@ -352,7 +351,8 @@ impl<F: Function> Aggregate for Folded<F> {
             }
             Ok((before, after))
         };
-        let builder = fold_rows::<F::Output, _>(rows, argument, actions, changed, &mut self.touched, step)?;
+        let builder =
+            fold_rows::<F::Output, _>(rows, F::Input::skipped(argument), actions, changed, &mut self.touched, step)?;
         put(table, self.accumulators, rows, &mut self.touched)?;
         F::Output::finish(builder, &self.output)
     }
@@ -368,7 +368,7 @@ impl<F: Function> Aggregate for Folded<F> {
         let Self { function, accumulators, touched, results, heap, .. } = self;
         take_new(table, *accumulators, rows, touched, heap)?;
         let column = frontier.has_rows().then(|| input::<F::Input>(argument)).transpose()?;
-        let nulls = argument.and_then(|array| array.nulls()).filter(|nulls| nulls.null_count() > 0);
+        let nulls = F::Input::skipped(argument);
         let fold = |touched: &mut [F::Accumulator], range: Range<usize>| {
             let Some(column) = &column else { return Ok(()) };
             if actions.is_none() && nulls.is_none() && !std::mem::needs_drop::<F::Accumulator>() {
@@ -418,7 +418,7 @@ impl<F: Function> Aggregate for Folded<F> {
         emitted: usize,
     ) -> Result<ArrayRef, OperatorError> {
         let column = input::<F::Input>(argument)?;
-        let nulls = argument.and_then(|array| array.nulls()).filter(|nulls| nulls.null_count() > 0);
+        let nulls = F::Input::skipped(argument);
         take(table, self.accumulators, rows, &mut self.touched)?;
         let Self { function, touched, .. } = self;
         let values = match (actions, nulls) {
@@ -509,7 +509,8 @@ impl<F: EntryFunction> Aggregate for FoldedEntries<F> {
             }
             Ok((before, after))
         };
-        let builder = fold_rows::<F::Output, _>(rows, argument, actions, changed, &mut self.touched, step)?;
+        let builder =
+            fold_rows::<F::Output, _>(rows, F::Input::skipped(argument), actions, changed, &mut self.touched, step)?;
         put(table, self.accumulators, rows, &mut self.touched)?;
         F::Output::finish(builder, &self.output)
     }
@@ -526,7 +527,7 @@ impl<F: EntryFunction> Aggregate for FoldedEntries<F> {
         take_new(table, *accumulators, rows, touched, heap)?;
         let (entries, slots) = table.entries(self.entries)?;
         let column = frontier.has_rows().then(|| input::<F::Input>(argument)).transpose()?;
-        let nulls = argument.and_then(|array| array.nulls());
+        let nulls = F::Input::skipped(argument);
         let fold = |touched: &mut [F::Accumulator], range: Range<usize>| {
             let Some(column) = &column else { return Ok(()) };
             fold_range(rows, range, nulls, actions, touched, heap, |accumulator, group, action, row| {
@@ -574,7 +575,7 @@ impl<F: EntryFunction> Aggregate for FoldedEntries<F> {
         emitted: usize,
     ) -> Result<ArrayRef, OperatorError> {
         let column = input::<F::Input>(argument)?;
-        let nulls = argument.and_then(|array| array.nulls());
+        let nulls = F::Input::skipped(argument);
         take(table, self.accumulators, rows, &mut self.touched)?;
         let (entries, slots) = table.entries(self.entries)?;
         let Self { function, touched, .. } = self;

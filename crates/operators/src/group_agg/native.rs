@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::fmt::Debug;
+use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -23,8 +24,35 @@ pub(super) trait Input: Debug + Send + 'static {
     /// Errors if `array` holds values of another width.
     fn column(array: &ArrayRef) -> Result<Self::Column, OperatorError>;
 
-    /// The value of `row`, which must not be NULL.
+    /// The value of `row`, which is not [skipped](Input::skipped).
     fn get(column: &Self::Column, row: usize) -> Self::Item<'_>;
+
+    /// The NULLs of an argument, if it has any: no function sees them, but for those that ask for [`WithNulls`].
+    fn skipped(argument: Option<&ArrayRef>) -> Option<&NullBuffer> {
+        argument.and_then(|array| array.nulls()).filter(|nulls| nulls.null_count() > 0)
+    }
+}
+
+/// Input of an aggregate that takes NULLs as values.
+#[derive(Debug)]
+pub(super) struct WithNulls<I>(PhantomData<fn() -> I>);
+
+impl<I: Input> Input for WithNulls<I> {
+    type Column = (I::Column, Option<NullBuffer>);
+    type Item<'a> = Option<I::Item<'a>>;
+
+    fn column(array: &ArrayRef) -> Result<Self::Column, OperatorError> {
+        Ok((I::column(array)?, I::skipped(Some(array)).cloned()))
+    }
+
+    #[inline]
+    fn get((column, nulls): &Self::Column, row: usize) -> Option<I::Item<'_>> {
+        nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)).then(|| I::get(column, row))
+    }
+
+    fn skipped(_argument: Option<&ArrayRef>) -> Option<&NullBuffer> {
+        None
+    }
 }
 
 /// Input of an aggregate that only asks whether a value is NULL.

@@ -4,23 +4,24 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use streamfusion_plan::Reason;
 use streamfusion_state::codec::{Codec, SectionColumns};
 use streamfusion_state::{ColumnId, KeyedTable, Touched};
 
 use super::Parts;
-use super::entries::SlotEntries;
+use super::entries::{PhasedEntries, SlotEntries};
 use crate::OperatorError;
 use crate::group_agg::dispatch::with_native;
-use crate::group_agg::extremum::RetractExtremum;
+use crate::group_agg::distinct::DistinctKey;
+use crate::group_agg::extremum::{Extremum, RetractExtremum};
 use crate::group_agg::fold::input;
 use crate::group_agg::native::Input;
 use crate::group_agg::position::{AppendPosition, RetractPosition};
 use crate::group_agg::rows::{ACCUMULATE, RETRACT};
 use crate::group_agg::support::{Call, FunctionKind, Retraction};
-use crate::group_agg::two_phase::{Merge, Visitor, visit};
+use crate::group_agg::two_phase::{Carried, Merge, ValueVisitor, Visitor, counted_extremum, visit, visit_value};
 use crate::group_agg::value::Value;
 use crate::group_agg::versions::{Bytes, Output};
 
@@ -114,7 +115,7 @@ fn fold_rows<F: Merge>(
     actions: Option<&[u8]>,
 ) -> Result<(), OperatorError> {
     let column = input::<F::Input>(argument)?;
-    let nulls = argument.and_then(|array| array.nulls()).filter(|nulls| nulls.null_count() > 0);
+    let nulls = F::Input::skipped(argument);
     if actions.is_none() && nulls.is_none() {
         for (row, group) in groups.iter().enumerate() {
             function.accumulate(&mut accumulators[*group as usize], F::Input::get(&column, row));
@@ -250,31 +251,52 @@ impl Visitor for Register<'_> {
     }
 }
 
+/// Registers MIN or MAX over rows that retract with a table, under a name.
+struct RegisterExtremum<'a> {
+    extremum: Extremum,
+    call: &'a Call,
+    register: Register<'a>,
+}
+
+impl ValueVisitor for RegisterExtremum<'_> {
+    type Out = Box<dyn SlotAggregate>;
+
+    fn visit<I, V>(self) -> Box<dyn SlotAggregate>
+    where
+        I: Carried<Key = V>,
+        V: DistinctKey<Input = I> + Value<Input = I>,
+    {
+        let Self { extremum, call, register: Register { table, name } } = self;
+        PhasedEntries::boxed(RetractExtremum { extremum, value: PhantomData::<V> }, call, table, name)
+    }
+}
+
 /// The aggregate of a call. Its state is registered with `table`, under `name`.
 pub(super) fn register(
     call: &Call,
     table: &mut KeyedTable,
     name: String,
 ) -> Result<Box<dyn SlotAggregate>, OperatorError> {
-    let keeps = matches!(call.function, FunctionKind::Position(..) | FunctionKind::Extremum(_, Retraction::Applied));
-    match &call.argument {
-        Some(argument) if keeps => {
+    let refused = |reason: Reason| OperatorError::Internal(reason.to_string());
+    if let Some((extremum, ty)) = counted_extremum(call) {
+        let register = Register { table, name };
+        return visit_value(ty, RegisterExtremum { extremum, call, register }).map_err(refused);
+    }
+    match (call.function, &call.argument) {
+        (FunctionKind::Position(..), Some(argument)) => {
             let kept = match &argument.arrow {
                 DataType::Utf8 | DataType::Binary => kept::<Bytes>(call, table, name),
                 ty => with_native!(ty, kept(call, table, name), None),
             };
             kept.ok_or_else(|| OperatorError::Internal(format!("no aggregate for a column of type {}", argument.arrow)))
         }
-        _ => visit(call, Register { table, name }).map_err(|reason| OperatorError::Internal(reason.to_string())),
+        _ => visit(call, Register { table, name }).map_err(refused),
     }
 }
 
 fn kept<V: Value>(call: &Call, table: &mut KeyedTable, name: String) -> Option<Box<dyn SlotAggregate>> {
     let value = PhantomData::<V>;
     match call.function {
-        FunctionKind::Extremum(extremum, Retraction::Applied) => {
-            Some(SlotEntries::boxed(RetractExtremum { extremum, value }, call, table, name))
-        }
         FunctionKind::Position(position, Retraction::None) => {
             Some(SlotFold::boxed(AppendPosition { position, value }, call, table, name))
         }
@@ -283,19 +305,4 @@ fn kept<V: Value>(call: &Call, table: &mut KeyedTable, name: String) -> Option<B
         }
         _ => None,
     }
-}
-
-/// The Arrow types of a call's accumulator columns, as they lie between two phases.
-pub(super) fn column_types(call: &Call) -> Result<Vec<DataType>, Reason> {
-    struct Types;
-
-    impl Visitor for Types {
-        type Out = Vec<DataType>;
-
-        fn visit<F: Merge>(self, function: F, call: &Call) -> Vec<DataType> {
-            fields(&function.codec(&call.output)).into_iter().map(|field| field.data_type().clone()).collect()
-        }
-    }
-
-    visit(call, Types)
 }

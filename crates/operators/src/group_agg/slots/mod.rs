@@ -30,12 +30,13 @@ use streamfusion_row::Batch;
 use streamfusion_row::types::arrow_type;
 use streamfusion_state::{KeyedTable, Touched};
 
-use self::aggregate::{SlotAggregate, column_types, register};
+use self::aggregate::{SlotAggregate, register};
 pub(super) use self::distinct::{MergedRows, merge_counted, merge_seen, union_counted, union_seen};
+pub(super) use self::entries::EntryCells;
 use super::distinct::share;
 use super::rows::{ACCUMULATE, RETRACT, Rows, is_accumulate};
 use super::support::{self, Call, FunctionKind, Retraction};
-use super::two_phase::{check_distinct, check_sets};
+use super::two_phase::{check_distinct, check_sets, column_types};
 use super::{CallState, DistinctState, column, restrict, share_distinct_tables};
 use crate::OperatorError;
 

@@ -196,14 +196,14 @@ proptest! {
     }
 
     #[test]
-    fn accumulators_that_are_handed_over_are_as_rows(rows in rows(false), cut in any::<prop::sample::Index>()) {
-        let calls: Vec<AggCall> = calls(false).into_iter().filter(|call| !call.distinct).collect();
-        let mut whole = Fixture::new(&calls, false);
-        let mut global = Fixture::new(&calls, false);
+    fn accumulators_that_are_handed_over_are_as_rows((retracts, rows) in cases(), cut in any::<prop::sample::Index>()) {
+        let calls: Vec<AggCall> = calls(retracts).into_iter().filter(|call| !call.distinct).collect();
+        let mut whole = Fixture::new(&calls, retracts);
+        let mut global = Fixture::new(&calls, retracts);
         let (first, second) = rows.split_at(cut.index(rows.len() + 1));
         for rows in [first, second].into_iter().filter(|rows| !rows.is_empty()) {
             whole.fold(rows);
-            let mut local = Fixture::new(&calls, false);
+            let mut local = Fixture::new(&calls, retracts);
             local.fold(rows);
             let slices = [1, 2, 3];
             let slots = local.load(&slices);

@@ -88,7 +88,7 @@ fn sum<T: Number, V: Visitor>(call: &Call, visitor: V) -> V::Out {
 }
 
 /// Something to be done with the type of a value.
-pub(super) trait ValueVisitor {
+pub(in crate::group_agg) trait ValueVisitor {
     type Out;
 
     fn visit<I, V>(self) -> Self::Out
@@ -98,7 +98,7 @@ pub(super) trait ValueVisitor {
 }
 
 /// Hands the type of the values of a column to `visitor`, or says why there is none.
-pub(super) fn visit_value<W: ValueVisitor>(ty: &DataType, visitor: W) -> Result<W::Out, Reason> {
+pub(in crate::group_agg) fn visit_value<W: ValueVisitor>(ty: &DataType, visitor: W) -> Result<W::Out, Reason> {
     match ty {
         DataType::Boolean => Ok(visitor.visit::<bool, bool>()),
         DataType::Int8 => Ok(visitor.visit::<i8, i8>()),
@@ -134,7 +134,7 @@ impl<W: Visitor> ValueVisitor for Append<'_, W> {
 }
 
 /// The call's extremum and the type of its values, if it is MIN or MAX over rows that retract.
-pub(super) fn counted_extremum(call: &Call) -> Option<(Extremum, &DataType)> {
+pub(in crate::group_agg) fn counted_extremum(call: &Call) -> Option<(Extremum, &DataType)> {
     match (call.function, &call.argument) {
         (FunctionKind::Extremum(extremum, Retraction::Applied), Some(argument)) => Some((extremum, &argument.arrow)),
         _ => None,

@@ -26,6 +26,7 @@ pub use global::{GlobalGroupAgg, supports_global};
 pub use incremental::{IncrementalGroupAgg, supports_incremental};
 pub(in crate::group_agg) use layout::check_sets;
 pub use local::{LocalGroupAgg, supports_local};
-pub(in crate::group_agg) use merge::{Merge, Visitor, visit};
+pub(in crate::group_agg) use merge::{Merge, ValueVisitor, Visitor, counted_extremum, visit, visit_value};
 pub(in crate::group_agg) use order::check_distinct;
+pub(in crate::group_agg) use partial::column_types;
 pub(in crate::group_agg) use view::{Carried, Fixed, SlotCells};

@@ -84,7 +84,7 @@ impl<F: Merge> Partial for Accumulators<F> {
         self.grow(rows.count);
         let empty: ArrayRef = Arc::new(NullArray::new(0));
         let column = F::Input::column(argument.unwrap_or(&empty))?;
-        let nulls = argument.and_then(|array| array.nulls()).filter(|nulls| nulls.null_count() > 0);
+        let nulls = F::Input::skipped(argument);
         let (function, values) = (&self.function, self.values.as_mut_slice());
         let rows = rows.rows.clone().zip(rows.numbers);
         if actions.is_none() && nulls.is_none() {
@@ -175,7 +175,7 @@ impl Visitor for ColumnTypes {
 }
 
 /// The Arrow types of a call's accumulator columns, or why it has none here.
-pub(super) fn column_types(call: &Call) -> Result<Vec<DataType>, Reason> {
+pub(in crate::group_agg) fn column_types(call: &Call) -> Result<Vec<DataType>, Reason> {
     match counted_extremum(call) {
         Some((extremum, ty)) => visit_value(ty, NewExtremes(extremum)).map(|_| vec![DataType::Binary]),
         None => visit(call, ColumnTypes),

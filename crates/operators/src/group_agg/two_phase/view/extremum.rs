@@ -8,14 +8,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray};
-use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow::array::{ArrayRef, BinaryArray};
 use arrow::datatypes::DataType;
-use streamfusion_state::{ColumnId, Entries, EntriesId, KeyedTable, StateError, Value as Stored};
+use streamfusion_state::{ColumnId, Entries, EntriesId, KeyedTable, Slots, StateError, Touched, Value as Stored};
 
-use super::cell::{Cursor, Malformed, VERSION, put_count, put_varint};
+use super::cell::{Cells, Cursor, Malformed, VERSION, binary, put_count, put_varint};
 use super::value::Carried;
 use crate::OperatorError;
 use crate::group_agg::distinct::DistinctKey;
@@ -24,6 +22,7 @@ use crate::group_agg::fold::{EntryFunction, Place};
 use crate::group_agg::native::Input;
 use crate::group_agg::rows::{ACCUMULATE, EMPTY, RETRACT, Rows};
 use crate::group_agg::slot_maps::map_bytes;
+use crate::group_agg::slots::EntryCells;
 use crate::group_agg::support::Call;
 use crate::group_agg::two_phase::partial::{Numbered, Partial};
 use crate::group_agg::two_phase::state::Merged;
@@ -117,38 +116,111 @@ where
             self.numbers.resize_with(count, Extreme::new);
         }
     }
+}
 
-    fn merge_cell(extreme: &mut Extreme<V>, extremum: Extremum, cell: &[u8]) -> Result<(), OperatorError> {
-        let Extreme { current, values } = extreme;
-        let mut cell = Cursor::open(cell, KIND)?;
-        let value = if cell.flag()? { Some(<V as Value>::own(I::read(&mut cell)?)) } else { None };
-        let positive = i64::try_from(cell.varint()?).map_err(|_| Malformed::Varint)?;
-        current.begin_merge(extremum, value, positive);
-        let mut gone = false;
-        for _ in 0..cell.entries()? {
-            let (value, count) = (I::read(&mut cell)?, cell.count()?);
-            if count == 0 {
-                return Err(Malformed::Unmarked.into());
-            }
-            gone |= current.merge_entry(values, value, count)?;
+/// Merges the accumulator in a cell into another one.
+fn merge_cell<I, V>(
+    extremum: Extremum,
+    current: &mut Current<V>,
+    counts: &mut impl ValueCounts<V>,
+    cell: &[u8],
+) -> Result<(), OperatorError>
+where
+    I: Carried<Key = V>,
+    V: DistinctKey<Input = I> + Value<Input = I>,
+{
+    let mut cell = Cursor::open(cell, KIND)?;
+    let value = if cell.flag()? { Some(<V as Value>::own(I::read(&mut cell)?)) } else { None };
+    let positive = i64::try_from(cell.varint()?).map_err(|_| Malformed::Varint)?;
+    current.begin_merge(extremum, value, positive);
+    let mut gone = false;
+    for _ in 0..cell.entries()? {
+        let (value, count) = (I::read(&mut cell)?, cell.count()?);
+        if count == 0 {
+            return Err(Malformed::Unmarked.into());
         }
-        cell.close()?;
-        current.end_merge(extremum, values, gone);
+        gone |= current.merge_entry(counts, value, count)?;
+    }
+    cell.close()?;
+    current.end_merge(extremum, counts, gone);
+    Ok(())
+}
+
+/// Writes the front of a cell; so many entries follow, each put with [`write_entry`].
+fn begin_cell<I, V>(current: &Current<V>, entries: usize, out: &mut Vec<u8>)
+where
+    I: Carried<Key = V>,
+    V: DistinctKey<Input = I>,
+{
+    out.extend([VERSION, KIND, u8::from(current.value.is_some())]);
+    if let Some(value) = &current.value {
+        I::write(value.item(), out);
+    }
+    put_varint(u64::try_from(current.positive).unwrap_or_default(), out);
+    put_varint(entries as u64, out);
+}
+
+fn write_entry<I, V>(value: &V, count: i64, out: &mut Vec<u8>)
+where
+    I: Carried<Key = V>,
+    V: DistinctKey<Input = I>,
+{
+    I::write(value.item(), out);
+    put_count(count, out);
+}
+
+/// A column with a cell each.
+fn one_cell_per_row(columns: &[ArrayRef]) -> Result<&BinaryArray, OperatorError> {
+    match columns {
+        [cells] => binary(cells),
+        _ => Err(OperatorError::Input("no map of values where one should be".to_owned())),
+    }
+}
+
+/// The function in state, whose slots are handed on between two phases of an aggregate over windows.
+impl<I, V> EntryCells for RetractExtremum<V>
+where
+    I: Carried<Key = V>,
+    V: DistinctKey<Input = I> + Value<Input = I>,
+{
+    fn write_cells(
+        &self,
+        entries: &SortedCounts<V>,
+        slots: &[u32],
+        accumulators: &[Current<V>],
+        out: &mut Vec<ArrayRef>,
+    ) -> Result<(), OperatorError> {
+        let mut cells = Cells::with_capacity(slots.len());
+        let mut positions = Vec::new();
+        for (slot, current) in slots.iter().zip(accumulators) {
+            positions.clear();
+            positions.extend(entries.table().of_slot(*slot));
+            begin_cell(current, positions.len(), cells.bytes());
+            for position in &positions {
+                let (value, count) = entries.table().get(*position);
+                write_entry(value, *count, cells.bytes());
+            }
+            cells.close()?;
+        }
+        out.push(cells.finish()?);
         Ok(())
     }
 
-    fn write(extreme: &Extreme<V>, out: &mut Vec<u8>) {
-        let Extreme { current, values } = extreme;
-        out.extend([VERSION, KIND, u8::from(current.value.is_some())]);
-        if let Some(value) = &current.value {
-            I::write(value.item(), out);
+    fn merge_cells(
+        &self,
+        entries: (&mut SortedCounts<V>, &Slots),
+        touched: &Touched,
+        accumulators: &mut [Current<V>],
+        columns: &[ArrayRef],
+    ) -> Result<(), OperatorError> {
+        let cells = one_cell_per_row(columns)?;
+        let (entries, slots) = entries;
+        for (row, group) in touched.groups.iter().enumerate() {
+            let slot = touched.slots[*group as usize];
+            let mut place = Place { entries: &mut *entries, slots, slot };
+            merge_cell(self.extremum, &mut accumulators[*group as usize], &mut place, cells.value(row))?;
         }
-        put_varint(u64::try_from(current.positive).unwrap_or_default(), out);
-        put_varint(values.0.len() as u64, out);
-        for (key, count) in &values.0 {
-            I::write(V::of_key(key).item(), out);
-            put_count(*count, out);
-        }
+        Ok(())
     }
 }
 
@@ -184,13 +256,10 @@ where
 
     fn merge(&mut self, rows: &Numbered<'_>, columns: &[ArrayRef]) -> Result<(), OperatorError> {
         self.grow(rows.count);
-        let cells = match columns {
-            [cells] => cells.as_binary_opt::<i32>().filter(|cells| cells.null_count() == 0),
-            _ => None,
-        };
-        let cells = cells.ok_or_else(|| OperatorError::Input("no map of values where one should be".to_owned()))?;
+        let cells = one_cell_per_row(columns)?;
         for (row, number) in rows.rows.clone().zip(rows.numbers) {
-            Self::merge_cell(&mut self.numbers[*number as usize], self.extremum, cells.value(row))?;
+            let Extreme { current, values } = &mut self.numbers[*number as usize];
+            merge_cell(self.extremum, current, values, cells.value(row))?;
         }
         Ok(())
     }
@@ -206,15 +275,15 @@ where
     }
 
     fn take_columns(&mut self, out: &mut Vec<ArrayRef>) -> Result<(), OperatorError> {
-        let mut bytes = Vec::new();
-        let mut offsets = Vec::with_capacity(self.numbers.len() + 1);
-        offsets.push(0_i32);
-        for extreme in self.numbers.drain(..) {
-            Self::write(&extreme, &mut bytes);
-            offsets.push(i32::try_from(bytes.len()).map_err(|_| OperatorError::TooLarge)?);
+        let mut cells = Cells::with_capacity(self.numbers.len());
+        for Extreme { current, values } in self.numbers.drain(..) {
+            begin_cell(&current, values.0.len(), cells.bytes());
+            for (key, count) in &values.0 {
+                write_entry(&V::of_key(key), *count, cells.bytes());
+            }
+            cells.close()?;
         }
-        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
-        out.push(Arc::new(BinaryArray::try_new(offsets, Buffer::from_vec(bytes), None)?));
+        out.push(cells.finish()?);
         Ok(())
     }
 

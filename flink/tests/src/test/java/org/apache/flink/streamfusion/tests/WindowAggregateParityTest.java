@@ -196,7 +196,9 @@ class WindowAggregateParityTest {
                     .batchSizes(1, 7)
                     .run();
         }
-        for (String calls : new String[] {"COUNT(*), SUM(v), AVG(v)", "COUNT(DISTINCT v), COUNT(DISTINCT name), SUM(v)"}) {
+        for (String calls : new String[] {
+            "COUNT(*), SUM(v), AVG(v)", "MAX(v), MIN(name) FILTER (WHERE v > 2)", "COUNT(DISTINCT v), COUNT(DISTINCT name), SUM(v)"
+        }) {
             Parity.of(query(calls, window))
                     .changelog("t", WindowedRows.local("'2' SECOND"), "+I,-U,+U,-D", changes())
                     .upsertBy("g")
