@@ -7,9 +7,9 @@ use streamfusion_expr::{HostFunction, host_calls};
 use streamfusion_operators::deduplicate::{StoredKind, is_stateful};
 use streamfusion_operators::{
     Calc, ChangelogNormalize, Correlate, Deduplicate, DropUpdateBefore, Expand, GlobalGroupAgg, GroupAgg,
-    IncrementalGroupAgg, Join, LocalGroupAgg, LocalWindowAgg, LookupJoin, MiniBatchAssigner, Operator, TemporalJoin,
+    IncrementalGroupAgg, Join, LocalGroupAgg, LocalWindowAgg, LookupJoin, MiniBatchAssigner, Operator,
     WatermarkAssigner, WindowAgg, WindowDeduplicate, WindowJoin, WindowTableFunction, group_window, interval_join,
-    over, rank, temporal_sort, unslicing, window_rank,
+    over, rank, temporal_join, temporal_sort, unslicing, window_rank,
 };
 use streamfusion_plan::node::{self, NodeKind, WindowSpec};
 use streamfusion_plan::spec::{SpecHost, SpecNode};
@@ -105,7 +105,7 @@ pub(crate) fn operator(
         NodeKind::TemporalJoin(join) => {
             let (left, context) = keyed(spec, context)?;
             let right = spec.inputs.get(1).ok_or_else(|| unsupported("a join has one input"))?;
-            Some(Box::new(TemporalJoin::try_new(join, left, right, context).map_err(failed)?))
+            Some(temporal_join::open(join, left, right, context).map_err(failed)?)
         }
         NodeKind::LookupJoin(join) => {
             let input = spec.inputs.first().ok_or_else(|| unsupported("a lookup join has no input"))?;

@@ -226,6 +226,11 @@ impl Stage {
         self.flush()
     }
 
+    /// Whether watermarks of the second input count for nothing, as if its last one had come.
+    pub fn ignores_second_watermarks(&self) -> bool {
+        self.links.first().is_some_and(|link| link.operator.ignores_second_watermarks())
+    }
+
     /// When, in processing time, [`Stage::processing_time`] is to be called. Without, it need not be called at all.
     pub fn timer(&self) -> Option<i64> {
         self.links.iter().filter_map(|link| link.operator.timer()).min()

@@ -141,6 +141,16 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageTi
     })
 }
 
+/// `boolean stageIgnoresSecondWatermarks(long stage)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageIgnoresSecondWatermarks<'a>(
+    env: EnvUnowned<'a>,
+    _: JClass<'a>,
+    stage: jlong,
+) -> jboolean {
+    guard(env, |_| with_stage(stage, |stage| Ok(jboolean::from(stage.ignores_second_watermarks()))))
+}
+
 /// `long stageTimer(long stage)`: when `stageTime` is to be called, or the least long.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageTimer<'a>(

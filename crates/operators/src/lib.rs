@@ -60,7 +60,6 @@ pub use lookup_join::LookupJoin;
 pub use mark::{Mark, WatermarkStatus};
 pub use mini_batch_assigner::MiniBatchAssigner;
 pub use over::OverAggregate;
-pub use temporal_join::TemporalJoin;
 pub use watermark_assigner::WatermarkAssigner;
 pub use window_agg::{LocalWindowAgg, WindowAgg};
 pub use window_deduplicate::WindowDeduplicate;
@@ -124,6 +123,11 @@ pub trait Operator: Send {
     /// that are pulled next.
     fn watermark(&mut self, watermark_ms: i64) -> Result<Option<i64>, OperatorError> {
         Ok(Some(watermark_ms))
+    }
+
+    /// Whether watermarks of the second input count for nothing, as if its last one had come: only those of the first go on.
+    fn ignores_second_watermarks(&self) -> bool {
+        false
     }
 
     /// Takes the status of the watermarks that come in and says which one goes on. Unlike a watermark it ends no bundle.

@@ -5,7 +5,7 @@
 //! too long, is kept in [`timers`].
 //!
 //! A row that comes late waits for the next watermark, and finds what versions there still are. NULL keys equal each other. Joins in
-//! processing time stay on Flink: they ignore the watermarks of the right input, which a stage does not.
+//! processing time keep one version and let nothing wait: see [`latest`].
 //!
 //! Invariants: a key is in the table as long as it has rows, versions or timers; versions are in the table and in the index, or in
 //! neither, whenever a batch is done.
@@ -13,6 +13,7 @@
 //! Follows: TemporalRowTimeJoinOperator, Flink 2.2. Differences: the clock is read once per batch.
 
 mod firing;
+mod latest;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -26,6 +27,7 @@ use streamfusion_state::codec::{Codec, Mapped, Required};
 use streamfusion_state::{KeyedState, KeyedTable, StateContext, Touched, Value};
 
 use self::firing::{Firing, Sides};
+use self::latest::LatestJoin;
 use self::timers::{Retention, Timers};
 use crate::join::condition::{self, Condition};
 use crate::join::limits::Limits;
@@ -67,27 +69,47 @@ fn columns(spec: &node::TemporalJoin, times: RowTimes) -> [Columns<'_>; 2] {
     ]
 }
 
-/// Whether [`TemporalJoin`] does over rows of these types exactly what Flink does.
+/// Whether [`open`] makes an operator that does over rows of these types exactly what Flink does.
 pub fn supports(spec: &node::TemporalJoin, left: &LogicalType, right: &LogicalType) -> Result<(), Reason> {
-    row_times(spec)?;
     let join = &spec.join;
     if !matches!(join.join_type, JoinType::Inner | JoinType::Left) {
         return Err(Reason::new("Flink has no temporal join of this type"));
     }
-    let [of_left, of_right] = columns(spec, row_times(spec)?);
+    let Some(times) = spec.row_times else { return latest::supports(spec, left, right) };
+    let [of_left, of_right] = columns(spec, times);
     timed_input::supports(of_left, left)?;
     timed_input::supports(of_right, right)?;
     keys_agree([&join.left_keys, &join.right_keys], &join.filter_nulls, left, right)?;
     join.condition.as_ref().map_or(Ok(()), condition::supports)
 }
 
-fn row_times(spec: &node::TemporalJoin) -> Result<RowTimes, Reason> {
-    spec.row_times.ok_or_else(|| Reason::new("a join with a temporal table function in processing time is not native"))
+/// An operator without state over rows of these types. Errors if [`supports`] refuses it.
+pub fn open(
+    spec: &node::TemporalJoin,
+    left: &LogicalType,
+    right: &LogicalType,
+    context: &StateContext,
+) -> Result<Box<dyn Operator>, OperatorError> {
+    with_limits(spec, left, right, context, Limits::default())
+}
+
+fn with_limits(
+    spec: &node::TemporalJoin,
+    left: &LogicalType,
+    right: &LogicalType,
+    context: &StateContext,
+    limits: Limits,
+) -> Result<Box<dyn Operator>, OperatorError> {
+    supports(spec, left, right).map_err(|reason| OperatorError::Internal(reason.to_string()))?;
+    Ok(match spec.row_times {
+        Some(times) => Box::new(TemporalJoin::try_new(spec, times, [left, right], context, limits)?),
+        None => Box::new(LatestJoin::with_limits(spec, left, right, context, limits)?),
+    })
 }
 
 /// See the [module](self). The output has the columns of the left input and, behind them, those of the right one.
 #[derive(Debug)]
-pub struct TemporalJoin {
+struct TemporalJoin {
     is_outer: bool,
     /// The clock.
     now: i64,
@@ -111,26 +133,14 @@ pub struct TemporalJoin {
 }
 
 impl TemporalJoin {
-    /// An operator without state over rows of these types. Errors if [`supports`] refuses it.
-    pub fn try_new(
+    fn try_new(
         spec: &node::TemporalJoin,
-        left: &LogicalType,
-        right: &LogicalType,
-        context: &StateContext,
-    ) -> Result<Self, OperatorError> {
-        Self::with_limits(spec, left, right, context, Limits::default())
-    }
-
-    fn with_limits(
-        spec: &node::TemporalJoin,
-        left: &LogicalType,
-        right: &LogicalType,
+        times: RowTimes,
+        [left, right]: [&LogicalType; 2],
         context: &StateContext,
         limits: Limits,
     ) -> Result<Self, OperatorError> {
-        let refused = |reason: Reason| OperatorError::Internal(reason.to_string());
-        supports(spec, left, right).map_err(refused)?;
-        let [of_left, of_right] = columns(spec, row_times(spec).map_err(refused)?);
+        let [of_left, of_right] = columns(spec, times);
         let mut table = KeyedTable::new(TABLE, timed_input::keys(of_left, left)?.layout(), None, context);
         let nothing = Timed { time: 0, kind: 0 };
         let condition = |condition| Condition::try_new(condition, left.fields().len());

@@ -2,13 +2,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod changelogs;
+mod latest;
 mod model;
 mod properties;
 
 use streamfusion_plan::node::{self, JoinSpec, JoinType, RowTimes};
 use streamfusion_state::StateContext;
 
-use super::TemporalJoin;
 use crate::Operator;
 use crate::join::limits::Limits;
 use crate::timed_testing::{Event, Job, Trace, condition, input_type};
@@ -20,12 +20,13 @@ struct Case {
     keys: Vec<usize>,
     condition: bool,
     retention: i64,
+    by_clock: bool,
     limits: Limits,
 }
 
 impl Case {
     fn new(join_type: JoinType) -> Self {
-        Self { join_type, keys: vec![0], condition: false, retention: 0, limits: Limits::default() }
+        Self { join_type, keys: vec![0], condition: false, retention: 0, by_clock: false, limits: Limits::default() }
     }
 
     fn spec(&self) -> node::TemporalJoin {
@@ -37,14 +38,14 @@ impl Case {
                 filter_nulls: vec![true; self.keys.len()],
                 condition: self.condition.then(condition),
             },
-            row_times: Some(RowTimes { left: 1, right: 1 }),
+            row_times: (!self.by_clock).then_some(RowTimes { left: 1, right: 1 }),
             retention_ms: self.retention,
         }
     }
 
     fn open(&self, context: &StateContext) -> Box<dyn Operator> {
         let (spec, ty) = (self.spec(), input_type());
-        Box::new(TemporalJoin::with_limits(&spec, &ty, &ty, context, self.limits).unwrap())
+        super::with_limits(&spec, &ty, &ty, context, self.limits).unwrap()
     }
 
     /// What comes out of these events, in batches of these sizes.

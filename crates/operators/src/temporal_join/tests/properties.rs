@@ -17,7 +17,7 @@ fn limits() -> impl Strategy<Value = Limits> {
     prop_oneof![1 => Just(Limits::default()), 3 => small]
 }
 
-fn cases() -> impl Strategy<Value = Case> {
+pub(super) fn cases() -> impl Strategy<Value = Case> {
     let types = prop::sample::select(vec![JoinType::Inner, JoinType::Left]);
     let keys = prop::sample::select(vec![vec![0], vec![0], vec![0, 3], vec![]]);
     (types, keys, any::<bool>(), limits()).prop_map(|(join_type, keys, condition, limits)| Case {
@@ -25,6 +25,7 @@ fn cases() -> impl Strategy<Value = Case> {
         keys,
         condition,
         retention: 0,
+        by_clock: false,
         limits,
     })
 }
@@ -35,7 +36,7 @@ fn changes() -> impl Strategy<Value = Vec<Event>> {
 }
 
 /// Changelogs, watermarks, and a clock that goes on in large steps now and then.
-fn clocked_changes() -> impl Strategy<Value = Vec<Event>> {
+pub(super) fn clocked_changes() -> impl Strategy<Value = Vec<Event>> {
     (changes(), prop::collection::vec((any::<prop::sample::Index>(), 0_i64..60), 0..8)).prop_map(
         |(mut events, clocks)| {
             for (at, later) in clocks {

@@ -208,6 +208,11 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
         }
     }
 
+    /** Whether watermarks of the second input count for nothing, as if its last one had come. */
+    final boolean ignoresSecondWatermarks() {
+        return Native.stageIgnoresSecondWatermarks(stage);
+    }
+
     /** Bytes of memory that the keyed state was found to take last. */
     final long stateBytes() {
         return state.usedBytes();

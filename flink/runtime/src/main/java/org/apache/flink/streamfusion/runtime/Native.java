@@ -97,6 +97,9 @@ public final class Native {
     /** Lets the rows go that wait for more and takes the status of watermarks; what comes of it is to be pulled. */
     static native void stageStatus(long stage, boolean idle);
 
+    /** Whether watermarks of the second input count for nothing, as if its last one had come. */
+    static native boolean stageIgnoresSecondWatermarks(long stage);
+
     /** Says before the first batch what {@code pipeline.auto-watermark-interval} is. */
     static native void stageAutoWatermarkInterval(long stage, long intervalMs);
 

@@ -29,6 +29,15 @@ final class TwoInputStageOperator extends AbstractStageOperator
     }
 
     @Override
+    public void open() throws Exception {
+        super.open();
+        if (ignoresSecondWatermarks()) {
+            // there is none of the first input yet, so that nothing goes on
+            super.processWatermark2(Watermark.MAX_WATERMARK);
+        }
+    }
+
+    @Override
     public void processElement1(StreamRecord<Object> element) throws Exception {
         processElement(0, element);
     }

@@ -64,7 +64,7 @@ final class TimedJoinHarness {
 
     private TimedJoinHarness() {}
 
-    /** A row of one input, or a watermark of both, or the time. */
+    /** A row of one input, or a watermark of both (input 0) or of one of them (counted from 1), or the time. */
     record Step(int input, RowData row, long time) {
         boolean isRow() {
             return row != null;
@@ -168,7 +168,12 @@ final class TimedJoinHarness {
         if (!step.isRow() && clock) {
             harness.setProcessingTime(step.time());
         } else if (!step.isRow()) {
-            harness.processBothWatermarks(new Watermark(step.time()));
+            final Watermark watermark = new Watermark(step.time());
+            switch (step.input()) {
+                case 0 -> harness.processBothWatermarks(watermark);
+                case 1 -> harness.processWatermark1(watermark);
+                default -> harness.processWatermark2(watermark);
+            }
         } else {
             // as behind an exchange
             final var serializer = InternalTypeInfo.of(INPUT).toRowSerializer();
@@ -307,8 +312,12 @@ final class TimedJoinHarness {
                     ((AbstractStreamOperator<?>) (Object) getOperator()).prepareSnapshotPreBarrier(1);
                     setProcessingTime(step.time());
                 } else {
-                    join.processWatermark1(new Watermark(step.time()));
-                    join.processWatermark2(new Watermark(step.time()));
+                    if (step.input() != 2) {
+                        join.processWatermark1(new Watermark(step.time()));
+                    }
+                    if (step.input() != 1) {
+                        join.processWatermark2(new Watermark(step.time()));
+                    }
                 }
                 outcomes.add(outcome(out.events));
                 out.events.clear();
