@@ -80,6 +80,8 @@ pub(super) fn aggregate(
             DataType::Utf8 | DataType::Binary => kept::<Bytes>(call, table, name),
             _ => with_native!(ty, kept(call, table, name), None),
         },
+        // it has constants, which the call alone does not
+        FunctionKind::Lag { .. } => None,
     };
     aggregate.ok_or_else(|| OperatorError::Internal(format!("no aggregate for a column of type {ty}")))
 }

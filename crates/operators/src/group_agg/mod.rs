@@ -18,6 +18,7 @@ mod distinct;
 mod extremum;
 mod fold;
 mod frontier;
+mod lag;
 mod native;
 mod number;
 mod output;
@@ -36,7 +37,7 @@ mod value;
 mod versions;
 
 pub(crate) use rows::is_accumulate;
-pub(crate) use running::{Emit, Running, Steps};
+pub(crate) use running::{Emit, Running, RunningWindow, Steps};
 pub(crate) use slots::{Merging, Parts, SlotAggregates, SlotCalls, take_rows};
 pub use two_phase::{
     GlobalGroupAgg, IncrementalGroupAgg, LocalGroupAgg, supports_global, supports_incremental, supports_local,

@@ -5,11 +5,12 @@
 
 use arrow::array::ArrayRef;
 use streamfusion_plan::Reason;
-use streamfusion_plan::node::{AggCall, GroupAggregate};
+use streamfusion_plan::node::{AggCall, Constant, GroupAggregate};
 use streamfusion_plan::types::LogicalType;
 use streamfusion_row::Batch;
 use streamfusion_state::{KeyedTable, Touched};
 
+use super::lag::{self, LagCall};
 use super::rows::{ACCUMULATE, RETRACT, Rows};
 use super::support::{self, Call, Retraction};
 use super::{CallState, DistinctState, dispatch, restrict, share_distinct_tables};
@@ -118,41 +119,79 @@ pub(crate) enum Emit {
     Nothing,
 }
 
+/// What rows have in their windows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RunningWindow<'a> {
+    /// Whether rows are taken back.
+    pub(crate) retracts: bool,
+    /// Constants that calls have as arguments: the last columns of the input.
+    pub(crate) constants: &'a [Constant],
+}
+
+impl RunningWindow<'_> {
+    fn retraction(self) -> Retraction {
+        if self.retracts { Retraction::Applied } else { Retraction::None }
+    }
+}
+
+/// A supported call.
+enum Resolved {
+    Lag(LagCall),
+    Other(Call),
+}
+
 /// The calls of an aggregate over rows of the type `input`, or why they stay on Flink.
-fn resolve(calls: &[AggCall], retracts: bool, input: &LogicalType) -> Result<Vec<Call>, Reason> {
-    let spec = GroupAggregate {
+fn resolve(calls: &[AggCall], window: RunningWindow<'_>, input: &LogicalType) -> Result<Vec<Resolved>, Reason> {
+    let mut spec = GroupAggregate {
         grouping: Vec::new(),
-        calls: calls.to_vec(),
+        calls: Vec::new(),
         generate_update_before: true,
-        need_retraction: retracts,
+        need_retraction: window.retracts,
         ttl_ms: 0,
         mini_batch_size: None,
     };
-    Ok(support::resolve(&spec, input)?.calls)
+    let mut resolved = Vec::with_capacity(calls.len());
+    for call in calls {
+        if let Some(lag) = lag::resolve(call, input, window.constants, window.retraction())? {
+            resolved.push(Resolved::Lag(lag));
+        } else {
+            spec.calls = vec![call.clone()];
+            resolved.extend(support::resolve(&spec, input)?.calls.into_iter().map(Resolved::Other));
+        }
+    }
+    Ok(resolved)
 }
 
 impl Running {
-    /// Whether these calls give exactly what Flink's give. With `retracts`, rows are taken back.
-    pub(crate) fn supports(calls: &[AggCall], retracts: bool, input: &LogicalType) -> Result<(), Reason> {
-        resolve(calls, retracts, input).map(drop)
+    /// Whether these calls give exactly what Flink's give.
+    pub(crate) fn supports(calls: &[AggCall], window: RunningWindow<'_>, input: &LogicalType) -> Result<(), Reason> {
+        resolve(calls, window, input).map(drop)
     }
 
     /// Calls over rows of the type `input`; their state is registered with `table`. Errors if [`Running::supports`] refuses
     /// them.
     pub(crate) fn try_new(
         calls: &[AggCall],
-        retracts: bool,
+        window: RunningWindow<'_>,
         input: &LogicalType,
         table: &mut KeyedTable,
     ) -> Result<Self, OperatorError> {
-        let calls = resolve(calls, retracts, input).map_err(|reason| OperatorError::Internal(reason.to_string()))?;
-        let retraction = if retracts { Retraction::Applied } else { Retraction::None };
+        let calls = resolve(calls, window, input).map_err(|reason| OperatorError::Internal(reason.to_string()))?;
         let mut states = Vec::with_capacity(calls.len());
         for (number, call) in calls.into_iter().enumerate() {
-            let aggregate = dispatch::running(&call, table, format!("call{number}"))?;
-            states.push(CallState::new(call, aggregate));
+            let name = format!("call{number}");
+            states.push(match call {
+                Resolved::Lag(lag) => {
+                    let aggregate = lag::register(&lag, table, name)?;
+                    CallState::new(lag.call, aggregate)
+                }
+                Resolved::Other(call) => {
+                    let aggregate = dispatch::running(&call, table, name)?;
+                    CallState::new(call, aggregate)
+                }
+            });
         }
-        let distincts = share_distinct_tables(&states, retraction, table)?;
+        let distincts = share_distinct_tables(&states, window.retraction(), table)?;
         Ok(Self { calls: states, distincts, steps: Steps::default() })
     }
 

@@ -36,6 +36,10 @@ pub(super) enum FunctionKind {
     Avg,
     Extremum(Extremum, Retraction),
     Position(Position, Retraction),
+    /// The value so many rows before; only where no row is taken back.
+    Lag {
+        offset: u32,
+    },
 }
 
 /// A column that a call reads.
@@ -70,6 +74,7 @@ impl Call {
             FunctionKind::Extremum(Extremum::Max, retraction) => ("MAX", retraction),
             FunctionKind::Position(Position::First, retraction) => ("FIRST_VALUE", retraction),
             FunctionKind::Position(Position::Last, retraction) => ("LAST_VALUE", retraction),
+            FunctionKind::Lag { offset } => return format!("LAG({argument}, {offset})"),
         };
         let distinct = if self.distinct { "DISTINCT " } else { "" };
         let filter = if self.filter.is_some() { " with FILTER" } else { "" };
@@ -255,9 +260,9 @@ fn is_comparable(kind: &TypeKind) -> bool {
         )
 }
 
-/// What FIRST_VALUE and LAST_VALUE keep. Flink finds a retracted BINARY by identity on one state backend and by content on
+/// What FIRST_VALUE and LAST_VALUE keep, and LAG what they keep of rows that retract. Flink finds a retracted BINARY by identity on one state backend and by content on
 /// another, so that there is no result to be equal to.
-fn is_kept(kind: &TypeKind, retraction: Retraction) -> bool {
+pub(super) fn is_kept(kind: &TypeKind, retraction: Retraction) -> bool {
     is_comparable(kind)
         || matches!(kind, TypeKind::IntervalYearMonth | TypeKind::IntervalDayTime)
         || retraction == Retraction::None && matches!(kind, TypeKind::Binary(_) | TypeKind::VarBinary(_))

@@ -19,7 +19,7 @@ use super::frame::{Extent, Frame};
 use super::support::with_constants;
 use crate::OperatorError;
 use crate::calc::record_batch;
-use crate::group_agg::{Emit, Running, Steps};
+use crate::group_agg::{Emit, Running, RunningWindow, Steps};
 
 /// The calls, and the frame that rows leave.
 #[derive(Debug)]
@@ -52,7 +52,8 @@ impl Evaluation {
         types: &[DataType],
         table: &mut KeyedTable,
     ) -> Result<Self, OperatorError> {
-        let running = Running::try_new(calls, frame.is_bounded(), &with_constants(spec, input), table)?;
+        let window = RunningWindow { retracts: frame.is_bounded(), constants: &spec.constants };
+        let running = Running::try_new(calls, window, &with_constants(spec, input), table)?;
         let form = match (Extent::of(frame), frame) {
             (Some(extent), _) => {
                 let frame = Frame::try_new(extent, running.columns(), input, types, table)?;

@@ -8,7 +8,7 @@ use streamfusion_plan::types::{Field, LogicalType, TimeDomain, TypeKind};
 use streamfusion_row::types::arrow_type;
 use streamfusion_state::{RowLayout, StateTtl};
 
-use crate::group_agg::Running;
+use crate::group_agg::{Running, RunningWindow};
 use crate::keys::Keys;
 
 /// Version of Flink's operators for unbounded windows by row time that is followed.
@@ -65,7 +65,8 @@ pub(super) fn shape(spec: &OverAggregate, input: &LogicalType) -> Result<Shape, 
     for constant in arguments.filter_map(|column| spec.constants.get(column.checked_sub(types.len())?)) {
         streamfusion_expr::supports(&Rex::Literal { value: constant.value.clone(), ty: constant.ty.clone() })?;
     }
-    Running::supports(&calls, spec.frame.is_bounded(), &with_constants(spec, input))?;
+    let window = RunningWindow { retracts: spec.frame.is_bounded(), constants: &spec.constants };
+    Running::supports(&calls, window, &with_constants(spec, input))?;
     if spec.calls.iter().any(|call| call.filter.is_some()) {
         return Err(Reason::new("an OVER aggregate with FILTER is not supported natively"));
     }
@@ -125,14 +126,16 @@ fn sums_floats(spec: &OverAggregate, input: &LogicalType) -> bool {
     spec.calls.iter().any(|call| adds(call) && call.args.iter().any(is_float))
 }
 
-/// The calls as GROUP BY has them: ROW_NUMBER counts rows.
+/// The calls as GROUP BY has them. ROW_NUMBER counts rows, and so do RANK and DENSE_RANK: on a stream Flink's do not know by what rows
+/// are sorted, and take no row for equal to the one before.
+///
+/// Follows: RankAggFunction, DenseRankAggFunction, RankLikeAggFunctionBase.orderKeyEqualsExpression, AggFunctionFactory, Flink 2.2.
 fn running_calls(spec: &OverAggregate) -> Result<Vec<AggCall>, Reason> {
+    let counts = |name: &str| matches!(name, "ROW_NUMBER" | "RANK" | "DENSE_RANK");
     let call = |call: &AggCall| match &call.function {
-        Function::BuiltIn { name, version: 1 } if name == "ROW_NUMBER" && call.args.is_empty() => {
-            if spec.frame != OverFrame::UnboundedRows {
-                return Err(Reason::new(
-                    "ROW_NUMBER over another window than all rows before is not supported natively",
-                ));
+        Function::BuiltIn { name, version: 1 } if counts(name) && call.args.is_empty() => {
+            if spec.frame.is_bounded() || name == "ROW_NUMBER" && spec.frame != OverFrame::UnboundedRows {
+                return Err(Reason::new(format!("Flink has no {name} over such a window")));
             }
             let function = Function::BuiltIn { name: "COUNT".to_owned(), version: 1 };
             Ok(AggCall { function, ..call.clone() })

@@ -29,4 +29,4 @@ pub use local::{LocalGroupAgg, supports_local};
 pub(in crate::group_agg) use merge::{Merge, ValueVisitor, Visitor, counted_extremum, visit, visit_value};
 pub(in crate::group_agg) use order::check_distinct;
 pub(in crate::group_agg) use partial::column_types;
-pub(in crate::group_agg) use view::{Carried, Fixed, SlotCells};
+pub(in crate::group_agg) use view::{Carried, Fixed, SlotCells, begin_list, put_value, read_list};

@@ -26,7 +26,7 @@ pub(in crate::group_agg) fn check_distinct(call: &Call) -> Result<(), Reason> {
                 )),
             }
         }
-        FunctionKind::Extremum(..) | FunctionKind::Position(..) => {
+        FunctionKind::Extremum(..) | FunctionKind::Position(..) | FunctionKind::Lag { .. } => {
             Err(Reason::new("only COUNT, SUM and AVG of DISTINCT values are supported natively in two phases"))
         }
     }

@@ -85,7 +85,8 @@ fn check_call(call: &AggCall, frame: OverFrame) -> Result<(), Reason> {
         ));
     }
     match (name(call), frame) {
-        ("COUNT" | "SUM" | "$SUM0" | "MIN" | "MAX" | "ROW_NUMBER", _) | ("AVG", OverFrame::UnboundedRange) => Ok(()),
+        ("COUNT" | "SUM" | "$SUM0" | "MIN" | "MAX" | "ROW_NUMBER" | "RANK" | "DENSE_RANK", _)
+        | ("AVG", OverFrame::UnboundedRange) => Ok(()),
         ("AVG", _) => Err(Reason::new(
             "sorted by another column than a time attribute, and Flink takes the average of ROWS for its accumulators",
         )),

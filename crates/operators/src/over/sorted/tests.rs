@@ -142,7 +142,7 @@ impl Acc {
         let single = |value| (vec![value], value);
         match call.name.as_str() {
             "COUNT" if call.args.is_empty() => single(Some(self.rows)),
-            "ROW_NUMBER" => single(Some(self.rows)),
+            "ROW_NUMBER" | "RANK" => single(Some(self.rows)),
             "COUNT" => single(Some(self.values)),
             "SUM" => single(self.sum),
             "MIN" => single(self.min),
@@ -312,7 +312,7 @@ fn aggregate() -> impl Strategy<Value = node::OverAggregate> {
     let all = vec![call("COUNT", &[]), call("SUM", &[VALUE]), call("MAX", &[VALUE])];
     let calls = |frame| match frame {
         OverFrame::UnboundedRows => vec![vec![call("ROW_NUMBER", &[]), call("MIN", &[VALUE])]],
-        _ => vec![vec![call("AVG", &[VALUE])]],
+        _ => vec![vec![call("AVG", &[VALUE])], vec![call("RANK", &[]), call("MIN", &[VALUE])]],
     };
     let any_frame = prop::sample::select(vec![OverFrame::UnboundedRows, OverFrame::UnboundedRange]);
     (any_frame, any::<bool>()).prop_flat_map(move |(frame, nulls_last)| {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, StringArray, TimestampMillisecondArray};
 use arrow::datatypes::{DataType, Float64Type, Int64Type, TimestampMillisecondType};
 use streamfusion_plan::node::{self, AggCall, OverFrame};
-use streamfusion_plan::rex::Function;
+use streamfusion_plan::rex::{Function, Literal};
 use streamfusion_plan::types::{Field, LogicalType, TimeAttribute, TypeKind};
 use streamfusion_row::Batch;
 
@@ -24,6 +24,9 @@ const LONG: usize = 1;
 const DOUBLE: usize = 2;
 const TEXT: usize = 3;
 const TIME: usize = 4;
+/// Constants behind them: 2 and 'x'.
+const TWO: usize = 5;
+const X: usize = 6;
 
 /// A row of the test input.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,8 +69,8 @@ fn input_type(attribute: TimeAttribute) -> LogicalType {
 
 fn call(name: &str, args: &[usize], distinct: bool) -> AggCall {
     let kind = match (name, args) {
-        ("COUNT" | "ROW_NUMBER", _) => TypeKind::BigInt,
-        (_, [column]) => input_type(TimeAttribute::Regular).fields()[*column].ty.kind.clone(),
+        ("COUNT" | "ROW_NUMBER" | "RANK" | "DENSE_RANK", _) => TypeKind::BigInt,
+        (_, [column, ..]) => input_type(TimeAttribute::Regular).fields()[*column].ty.kind.clone(),
         _ => panic!("no result type for {name}"),
     };
     AggCall {
@@ -99,6 +102,22 @@ fn calls() -> Vec<AggCall> {
     ]
 }
 
+/// The same, and those of windows that no row leaves.
+fn calls_over(frame: OverFrame) -> Vec<AggCall> {
+    let mut calls = calls();
+    if !frame.is_bounded() {
+        calls.push(call("LAG", &[LONG], false));
+        calls.push(call("LAG", &[TEXT, TWO, X], false));
+        calls.push(call("RANK", &[], false));
+    }
+    calls
+}
+
+fn constants() -> Vec<node::Constant> {
+    let constant = |value, kind| node::Constant { value, ty: LogicalType { kind, nullable: false } };
+    vec![constant(Literal::Integer(2), TypeKind::Integer), constant(Literal::String("x".to_owned()), TypeKind::Char(1))]
+}
+
 fn spec(frame: OverFrame, ttl_ms: i64, calls: Vec<AggCall>) -> node::OverAggregate {
     let retracts = |call: AggCall| AggCall { need_retraction: frame.is_bounded(), ..call };
     node::OverAggregate {
@@ -108,7 +127,7 @@ fn spec(frame: OverFrame, ttl_ms: i64, calls: Vec<AggCall>) -> node::OverAggrega
         nulls_last: false,
         frame,
         calls: calls.into_iter().map(retracts).collect(),
-        constants: Vec::new(),
+        constants: constants(),
         ttl_ms,
         unbounded_version: 2,
     }

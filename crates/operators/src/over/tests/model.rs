@@ -41,14 +41,14 @@ impl Key {
         self.sum -= row.double.unwrap_or_default();
     }
 
-    /// The values of [`calls`].
-    fn values(&self) -> String {
+    /// The values of [`calls_over`] a window.
+    fn values(&self, frame: OverFrame) -> String {
         let rows = &self.accumulated;
         let longs: Vec<i64> = rows.iter().filter_map(|row| row.long).collect();
         let texts: Vec<&String> = rows.iter().filter_map(|row| row.text.as_ref()).collect();
         let sum: i64 = longs.iter().sum();
         let some = |value: i64| (!longs.is_empty()).then_some(value);
-        [
+        let mut values = vec![
             format!("{:?}", Some(rows.len())),
             format!("{:?}", Some(longs.len())),
             format!("{:?}", some(sum)),
@@ -59,8 +59,14 @@ impl Key {
             format!("{:?}", texts.last()),
             format!("{:?}", Some(longs.iter().collect::<BTreeSet<_>>().len())),
             format!("{:?}", Some(self.sum)),
-        ]
-        .join(" ")
+        ];
+        if !frame.is_bounded() {
+            let before = |count: usize| rows.len().checked_sub(count + 1).and_then(|row| rows.get(row));
+            values.push(format!("{:?}", before(1).and_then(|row| row.long)));
+            values.push(format!("{:?}", before(2).map_or(Some("x".to_owned()), |row| row.text.clone())));
+            values.push(format!("{:?}", Some(rows.len())));
+        }
+        values.join(" ")
     }
 }
 
@@ -167,7 +173,7 @@ impl Model {
                 }
                 key.accumulate(row);
                 key.cleanup = Some(self.now + self.ttl);
-                self.out.push((row.key, format!("{} {}", describe_row(row), key.values())));
+                self.out.push((row.key, format!("{} {}", describe_row(row), key.values(self.frame))));
             }
             OverFrame::Rows { preceding } => {
                 self.register_cleanup(key);
@@ -184,7 +190,7 @@ impl Model {
                 }
                 key.input.entry(self.now).or_default().push(row.clone());
                 key.accumulate(row);
-                self.out.push((row.key, format!("{} {}", describe_row(row), key.values())));
+                self.out.push((row.key, format!("{} {}", describe_row(row), key.values(self.frame))));
             }
             OverFrame::Range { preceding_ms } => {
                 let rows = key.input.entry(self.now).or_default();
@@ -227,11 +233,11 @@ impl Model {
         if rows_window {
             for row in &rows {
                 key.accumulate(row);
-                self.emit(row, &key.values());
+                self.emit(row, &key.values(self.frame));
             }
         } else {
             rows.iter().for_each(|row| key.accumulate(row));
-            rows.iter().for_each(|row| self.emit(row, &key.values()));
+            rows.iter().for_each(|row| self.emit(row, &key.values(self.frame)));
         }
         self.register_cleanup(key);
     }
@@ -250,7 +256,7 @@ impl Model {
                 key.counter += 1;
             }
             key.accumulate(&row);
-            self.emit(&row, &key.values());
+            self.emit(&row, &key.values(self.frame));
         }
         key.last_triggering = Some(time);
         self.register_cleanup(key);
@@ -270,7 +276,7 @@ impl Model {
                 }
             }
             rows.iter().for_each(|row| key.accumulate(row));
-            rows.iter().for_each(|row| self.emit(row, &key.values()));
+            rows.iter().for_each(|row| self.emit(row, &key.values(self.frame)));
         }
         if self.attribute == TimeAttribute::Rowtime {
             key.last_triggering = Some(time);

@@ -154,9 +154,9 @@ fn a_retention_cleans_up_a_key_that_was_not_used_unless_rows_wait() {
 fn rows_are_numbered_and_constants_are_added_up() {
     let mut of_constants = spec(OverFrame::UnboundedRows, 0, vec![call("ROW_NUMBER", &[], false)]);
     let ty = LogicalType { kind: TypeKind::Integer, nullable: false };
-    let three = streamfusion_plan::rex::Literal::Integer(3);
+    let three = Literal::Integer(3);
     of_constants.constants.push(node::Constant { value: three, ty: ty.clone() });
-    of_constants.calls.push(AggCall { args: vec![5], ty, ..call("SUM", &[LONG], false) });
+    of_constants.calls.push(AggCall { args: vec![X + 1], ty, ..call("SUM", &[LONG], false) });
     supports(&of_constants, &input_type(TimeAttribute::Rowtime), RetractOrder::Hashed).unwrap();
     let context = StateContext { key_groups: streamfusion_state::KeyGroups::all(1), clock: StateClock::fixed(0) };
     let mut operator = OverAggregate::try_new(&of_constants, &input_type(TimeAttribute::Rowtime), &context).unwrap();

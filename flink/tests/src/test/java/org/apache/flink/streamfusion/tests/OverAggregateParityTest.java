@@ -157,6 +157,16 @@ class OverAggregateParityTest {
                 .run();
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {"ts", "pt"})
+    void valuesOfRowsBeforeAndRanks(String order) throws Exception {
+        String calls = "LAG(v) OVER w AS l1, LAG(s, 2) OVER w AS l2, LAG(COALESCE(s, 'null'), 3, 'none') OVER w AS l3, LAG(d, 0) OVER w AS l0,"
+                + " SUM(v) OVER w AS su, RANK() OVER w AS ra, DENSE_RANK() OVER w AS de";
+        over(calls, "PARTITION BY k ORDER BY " + order, rows())
+                .batchSizes(1, 7, 4096)
+                .run();
+    }
+
     @Test
     void inMiniBatches() throws Exception {
         over("SUM(v) OVER w AS su", "PARTITION BY k ORDER BY ts ROWS BETWEEN 3 PRECEDING AND CURRENT ROW", rows())
@@ -176,9 +186,14 @@ class OverAggregateParityTest {
 
     @Test
     void whatIsNotNativeSaysWhy() throws Exception {
-        Parity.of("SELECT k, v, LAG(v) OVER (PARTITION BY k ORDER BY ts) AS p FROM t")
+        Parity.of("SELECT k, v, LISTAGG(s) OVER (PARTITION BY k ORDER BY ts) AS p FROM t")
                 .input("t", BY_ROW_TIME, rows())
-                .expectStock("OverAggregate", "LAG")
+                .expectStock("OverAggregate", "LISTAGG")
+                .expectStock("Exchange", "")
+                .run();
+        Parity.of("SELECT k, v, LAG(s, 1, 'none') OVER (PARTITION BY k ORDER BY ts) AS p FROM t")
+                .input("t", BY_ROW_TIME, rows())
+                .expectStock("OverAggregate", "with a default that may not")
                 .expectStock("Exchange", "")
                 .run();
         Parity.of("SELECT k, v, SUM(v) OVER (PARTITION BY k ORDER BY v) AS p FROM t")
@@ -196,6 +211,7 @@ class OverAggregateParityTest {
             "SELECT k, v, s, " + calls + " FROM t WINDOW w AS (PARTITION BY k ORDER BY s)",
             "SELECT k, v, s, SUM(v) OVER (ORDER BY s) FROM t",
             "SELECT k, v, s, AVG(v) OVER (PARTITION BY k ORDER BY s) FROM t",
+            "SELECT k, v, s, RANK() OVER w, DENSE_RANK() OVER w, MIN(v) OVER w FROM t WINDOW w AS (PARTITION BY k ORDER BY s)",
             "SELECT k, v, s, MAX(v) OVER (PARTITION BY k ORDER BY s ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) FROM t"
         }) {
             Parity.of(window).input("t", "k STRING, v INT, s STRING", narrow()).batchSizes(1, 7).run();
