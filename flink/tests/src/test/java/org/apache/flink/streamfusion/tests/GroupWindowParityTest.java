@@ -7,6 +7,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
+import java.time.LocalDate;
 import java.time.LocalDateTime;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
@@ -85,9 +86,11 @@ class GroupWindowParityTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"Asia/Shanghai", "America/Los_Angeles"})
-    void instantsInTheTimeOfAZone(String zone) throws Exception {
-        LocalDateTime change = LocalDateTime.of(2024, 11, 3, 9, 0);
+    @CsvSource({
+        "Asia/Shanghai, 2024-11-03T09:00", "Asia/Kolkata, 2024-11-03T09:00", "America/Los_Angeles, 2024-03-10T10:00",
+        "America/Los_Angeles, 2024-11-03T09:00", "Pacific/Apia, 2011-12-30T10:00"
+    })
+    void instantsInTheTimeOfAZone(String zone, LocalDateTime change) throws Exception {
         List<Row> rows = SessionWindowParityTest.rows(change, false);
         rows.replaceAll(row -> {
             long seconds = java.time.Duration.between(change, row.getFieldAs(5)).toSeconds() * 60 - 3600;
@@ -95,11 +98,13 @@ class GroupWindowParityTest {
             copy.setField(5, change.toInstant(ZoneOffset.UTC).plusSeconds(seconds));
             return copy;
         });
+        // windows on both sides of time that is left out end at one instant, in no order that Flink defines
+        String key = change.toLocalDate().isEqual(LocalDate.of(2024, 11, 3)) ? "k" : "k, w_start";
         Parity.of("INSERT INTO windows SELECT k, COUNT(*), HOP_START(ts, INTERVAL '20' MINUTE, INTERVAL '1' HOUR), "
                         + "HOP_END(ts, INTERVAL '20' MINUTE, INTERVAL '1' HOUR) FROM t "
                         + "GROUP BY k, HOP(ts, INTERVAL '20' MINUTE, INTERVAL '1' HOUR)")
                 .input("t", columns(INSTANT, "'2' MINUTE"), rows)
-                .sink("windows", "k STRING, c BIGINT, w_start TIMESTAMP(3), w_end TIMESTAMP(3), PRIMARY KEY (k) NOT ENFORCED")
+                .sink("windows", "k STRING, c BIGINT, w_start TIMESTAMP(3), w_end TIMESTAMP(3), PRIMARY KEY (" + key + ") NOT ENFORCED")
                 .set("table.local-time-zone", zone)
                 .batchSizes(7)
                 .perKey()
