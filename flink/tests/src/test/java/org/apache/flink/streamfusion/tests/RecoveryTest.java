@@ -298,12 +298,14 @@ class RecoveryTest {
         failAndRecover(query, configuration(backend));
     }
 
+    /** The last case goes through the local, the incremental and the global aggregate. */
     @ParameterizedTest
-    @ValueSource(strings = {"hashmap", "rocksdb"})
-    void bundleOfGroupsThatFailsIsThereOnce(String backend) throws Exception {
+    @CsvSource({"hashmap, ONE_PHASE, false", "rocksdb, ONE_PHASE, false", "hashmap, TWO_PHASE, true"})
+    void bundleOfGroupsThatFailsIsThereOnce(String backend, String phases, String split) throws Exception {
         Configuration configuration = configuration(backend);
         inBundles(configuration);
-        configuration.setString("table.optimizer.agg-phase-strategy", "ONE_PHASE");
+        configuration.setString("table.optimizer.agg-phase-strategy", phases);
+        configuration.setString("table.optimizer.distinct-agg.split.enabled", split);
         failAndRecover(COUNTS, configuration);
     }
 

@@ -80,6 +80,18 @@ class TopNParityTest {
         retracted(topN("k, part, v, n", "ORDER BY v, part", "n <= 6")).run();
     }
 
+    /** Nothing expires: that the plan runs natively, and what it emits. When rows expire is tested beside the operator. */
+    @Test
+    void retractedRowsWithATimeToLive() throws Exception {
+        for (String row : List.of("k, part, v, d, n", "k, part, v, d")) {
+            retracted(topN(row, "PARTITION BY part ORDER BY v DESC, k", "n <= 3"))
+                    .set("table.exec.state.ttl", "1 h")
+                    .batchSizes(1, 7, 4096)
+                    .expectNative("Exchange", "Rank")
+                    .run();
+        }
+    }
+
     @Test
     void countsThatOnlyGrow() throws Exception {
         String counts = "(SELECT k, part, COUNT(*) AS c, MAX(v) AS m FROM t GROUP BY k, part)";
