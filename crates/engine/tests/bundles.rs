@@ -53,6 +53,7 @@ fn open(stage: &Value) -> Stage {
 
 #[test]
 fn every_operator_with_bundles_says_what_they_come_to() {
+    // joins have bundles only where both inputs have unique keys, which those of these plans do not
     let mut found = BTreeSet::new();
     for name in PLANS {
         let compiled = compiled(name);
@@ -79,7 +80,6 @@ fn every_operator_with_bundles_says_what_they_come_to() {
         "deduplicate",
         "global-group-aggregate",
         "incremental-group-aggregate",
-        "join",
         "local-group-aggregate",
     ];
     assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), expected);
