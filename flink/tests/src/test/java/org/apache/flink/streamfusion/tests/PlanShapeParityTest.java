@@ -102,10 +102,10 @@ class PlanShapeParityTest {
 
     @Test
     void unsupportedOperatorBetweenTwoIslands() throws Exception {
-        Parity.of("SELECT k, MAX(r) FROM (SELECT k, LAG(k) OVER (PARTITION BY k ORDER BY p) AS r FROM "
+        Parity.of("SELECT k, MAX(r) FROM (SELECT k, LISTAGG(k) OVER (PARTITION BY k ORDER BY p) AS r FROM "
                         + "(SELECT UPPER(k) AS k, PROCTIME() AS p FROM t WHERE v IS NOT NULL)) GROUP BY k")
                 .input("t", DDL, rows())
-                .expectStock("OverAggregate", "LAG")
+                .expectStock("OverAggregate", "LISTAGG")
                 .expectStock("Exchange", "")
                 .finalTable()
                 .run();

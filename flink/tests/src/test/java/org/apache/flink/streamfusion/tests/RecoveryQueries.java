@@ -22,6 +22,11 @@ final class RecoveryQueries {
         Query(String insert, String columns, String expected) {
             this(insert, columns, expected, "GroupAggregate");
         }
+
+        /** The same where another node keeps the state. */
+        Query keptBy(String otherOperator) {
+            return new Query(insert, columns, expected, otherOperator);
+        }
     }
 
     private RecoveryQueries() {}

@@ -306,7 +306,7 @@ class RecoveryTest {
         inBundles(configuration);
         configuration.setString("table.optimizer.agg-phase-strategy", phases);
         configuration.setString("table.optimizer.distinct-agg.split.enabled", split);
-        failAndRecover(COUNTS, configuration);
+        failAndRecover(split.equals("true") ? COUNTS.keptBy("IncrementalGroupAggregate") : COUNTS, configuration);
     }
 
     private static void inBundles(Configuration configuration) {
