@@ -152,7 +152,9 @@ pub(super) fn resolve(
     };
     if ty.nullable && !call.ty.nullable {
         // in the place of NULL Flink writes what such a column has instead
-        return Err(Reason::new("LAG over values that may be NULL, with a default that may not, is not supported natively"));
+        return Err(Reason::new(
+            "LAG over values that may be NULL, with a default that may not, is not supported natively",
+        ));
     }
     let argument = Argument { column: *column, ty, arrow: arrow.clone() };
     let function = FunctionKind::Lag { offset };

@@ -49,6 +49,8 @@ fn case(rowtime: bool) -> impl Strategy<Value = (Setting, Vec<Step>)> {
     let base = prop::sample::select(vec![0_i64, -3_000, 1_704_067_200_000]);
     let zone = if rowtime { zones().boxed() } else { zones_of_the_clock().boxed() };
     (windowing, any::<bool>(), zone, keys, base).prop_flat_map(move |(windowing, retracts, zone, keys, base)| {
+        // daylight saving time is refused there
+        let zone = zone.filter(|rules| !matches!(windowing, Windowing::Hop(..)) || !rules.contains("|1|"));
         let (base, factor, spread) = if zone.is_some() { (0, 400, 12_000) } else { (base, 1, 120) };
         let windowing = match windowing {
             Windowing::Session(gap) => Windowing::Session(gap * factor),
@@ -76,5 +78,19 @@ proptest! {
         (setting, steps) in case(false), sizes in prop::collection::vec(0_usize..20, 0..12),
     ) {
         check(&factory, &setting, &steps, &sizes)?;
+    }
+}
+
+#[test]
+fn hop_in_a_zone_with_daylight_saving_time_is_refused() {
+    for (windowing, refused) in [(Windowing::Hop(40, 20), true), (Windowing::Tumble(20), false)] {
+        for (zone, uses_daylight_time) in
+            [(None, false), (Some("Test/Hour|0|0|4,3600|"), false), (Some("Test/Hour|1|0|4,3600|"), true)]
+        {
+            let (output, keys) = (Output::Aggregates, vec![KEY]);
+            let setting = Setting { windowing, output, legacy: true, rowtime: true, retracts: false, zone, keys };
+            let supported = supports(&plan(&setting), &input_type(&setting));
+            assert_eq!(supported.is_err(), refused && uses_daylight_time, "{setting:?}: {supported:?}");
+        }
     }
 }

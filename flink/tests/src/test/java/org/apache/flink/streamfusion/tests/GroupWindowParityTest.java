@@ -1,5 +1,7 @@
 package org.apache.flink.streamfusion.tests;
 
+import static org.assertj.core.api.Assertions.assertThat;
+
 import org.apache.flink.types.Row;
 
 import org.junit.jupiter.api.Test;
@@ -100,15 +102,20 @@ class GroupWindowParityTest {
         });
         // windows on both sides of time that is left out end at one instant, in no order that Flink defines
         String key = change.toLocalDate().isEqual(LocalDate.of(2024, 11, 3)) ? "k" : "k, w_start";
-        Parity.of("INSERT INTO windows SELECT k, COUNT(*), HOP_START(ts, INTERVAL '20' MINUTE, INTERVAL '1' HOUR), "
+        Parity parity = Parity.of("INSERT INTO windows SELECT k, COUNT(*), HOP_START(ts, INTERVAL '20' MINUTE, INTERVAL '1' HOUR), "
                         + "HOP_END(ts, INTERVAL '20' MINUTE, INTERVAL '1' HOUR) FROM t "
                         + "GROUP BY k, HOP(ts, INTERVAL '20' MINUTE, INTERVAL '1' HOUR)")
                 .input("t", columns(INSTANT, "'2' MINUTE"), rows)
                 .sink("windows", "k STRING, c BIGINT, w_start TIMESTAMP(3), w_end TIMESTAMP(3), PRIMARY KEY (" + key + ") NOT ENFORCED")
                 .set("table.local-time-zone", zone)
                 .batchSizes(7)
-                .perKey()
-                .run();
+                .perKey();
+        if (zone.equals("America/Los_Angeles")) {
+            assertThat(parity.explain().stockNodes())
+                    .anyMatch(node -> node.reasons().stream().anyMatch(reason -> reason.contains("daylight saving time")));
+        } else {
+            parity.run();
+        }
     }
 
     @Test
