@@ -1,5 +1,7 @@
 package org.apache.flink.streamfusion.tests;
 
+import static org.assertj.core.api.Assertions.assertThat;
+
 import org.apache.flink.types.Row;
 import org.apache.flink.types.RowKind;
 
@@ -191,13 +193,13 @@ class OverAggregateParityTest {
                 .expectStock("OverAggregate", "LISTAGG")
                 .expectStock("Exchange", "")
                 .run();
-        // Flink takes the result for NOT NULL, as the default is
-        Parity.of("SELECT k, v, LAG(s, 1, 'none') OVER (PARTITION BY k ORDER BY ts) AS p FROM t")
-                .input("t", BY_ROW_TIME, rows())
-                .set("table.exec.sink.not-null-enforcer", "DROP")
-                .expectStock("OverAggregate", "with a default that may not")
-                .expectStock("Exchange", "")
-                .run();
+        // not run: Flink takes the result for NOT NULL, as the default is, and what it makes of a NULL there is not defined
+        assertThat(Parity.of("SELECT k, v, LAG(s, 1, 'none') OVER (PARTITION BY k ORDER BY ts) AS p FROM t")
+                        .input("t", BY_ROW_TIME, rows())
+                        .explain()
+                        .stockNodes())
+                .anyMatch(node -> node.kind().equals("OverAggregate")
+                        && node.reasons().stream().anyMatch(reason -> reason.contains("with a default that may not")));
         Parity.of("SELECT k, v, SUM(v) OVER (PARTITION BY k ORDER BY v) AS p FROM t")
                 .input("t", BY_ROW_TIME, rows())
                 .set("state.backend.type", "rocksdb")

@@ -134,6 +134,7 @@ class KilledTaskManagerTest {
         options.put("taskmanager.bind-host", "localhost");
         options.put("taskmanager.host", "localhost");
         options.put("taskmanager.numberOfTaskSlots", "1");
+        options.put("pekko.startup-timeout", "60 s"); // other tests keep the machine busy
         options.put("taskmanager.memory.process.size", "1100m");
         options.put("parallelism.default", "2");
         options.put("execution.checkpointing.interval", "1 s");
