@@ -9,6 +9,7 @@ import org.apache.flink.runtime.io.network.partition.ResultPartitionID;
 import org.apache.flink.runtime.io.network.partition.consumer.IndexedInputGate;
 
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -42,7 +43,9 @@ final class LocalEdge {
     private final ResultPartitionID partition;
     private final List<Long> tickets = new ArrayList<>();
     private long parkedBytes;
-    private int consumers;
+    /** The tasks that read the partition, each with how many of its operators said so. */
+    private final Map<Object, Integer> consumers = new HashMap<>();
+
     private boolean consumerGone;
 
     private LocalEdge(ResultPartitionID partition) {
@@ -59,35 +62,35 @@ final class LocalEdge {
                 partitions.add(gate.getChannel(channel).getPartitionId());
             }
         }
-        return consume(partitions);
+        return consume(task.getExecutionId(), partitions);
     }
 
-    /** Makes a consumer of partitions known. */
-    static AutoCloseable consume(List<ResultPartitionID> partitions) {
-        final List<LocalEdge> consumed = partitions.stream().map(LocalEdge::consume).toList();
-        return () -> consumed.forEach(LocalEdge::leave);
+    /** Makes a task known as a consumer of partitions; several operators of it are one consumer. */
+    static AutoCloseable consume(Object task, List<ResultPartitionID> partitions) {
+        final List<LocalEdge> consumed = partitions.stream().map(partition -> consume(task, partition)).toList();
+        return () -> consumed.forEach(edge -> edge.leave(task));
     }
 
-    private static LocalEdge consume(ResultPartitionID partition) {
+    private static LocalEdge consume(Object task, ResultPartitionID partition) {
         return EDGES.compute(
                 partition,
                 (id, known) -> {
                     final LocalEdge edge = known == null ? new LocalEdge(id) : known;
                     synchronized (edge) {
-                        edge.consumers++;
+                        edge.consumers.merge(task, 1, Integer::sum);
                     }
                     return edge;
                 });
     }
 
-    private void leave() {
+    private void leave(Object task) {
         EDGES.computeIfPresent(
                 partition,
                 (id, edge) -> {
                     synchronized (edge) {
                         edge.consumerGone = true;
-                        edge.consumers--;
-                        if (edge.consumers > 0) {
+                        edge.consumers.computeIfPresent(task, (of, operators) -> operators == 1 ? null : operators - 1);
+                        if (!edge.consumers.isEmpty()) {
                             return edge;
                         }
                         edge.tickets.forEach(ticket -> Native.batchRelease(PARKED.remove(ticket).handle));
@@ -163,7 +166,7 @@ final class LocalEdge {
     }
 
     private synchronized long park(long batch, int allConsumers) {
-        if (consumers < allConsumers || consumerGone) {
+        if (consumers.size() < allConsumers || consumerGone) {
             return -1;
         }
         final long bytes = Native.batchBytes(batch);

@@ -13,7 +13,8 @@ import java.io.IOException;
  * Batches on the network: rows, key group and length as ints, then the encoded batch, whose layout only Rust knows. Within a process a
  * ticket may take its place: -2 instead of the length, the process, the ticket, and zeros behind their number.
  *
- * <p>A batch that was read is valid until the same thread reads the next one. A copy is the same object: Flink copies each record between chained operators, and a batch is only borrowed there.
+ * <p>A batch that was read is valid until the same thread reads the next one. A copy is the same object: Flink copies each record
+ * between chained operators, and a batch is only borrowed there.
  */
 public final class NativeBatchSerializer extends TypeSerializerSingleton<NativeBatch> {
 

@@ -78,11 +78,11 @@ class LocalEdgeTest extends NativeTestBase {
     void batchesAreParkedWhileAllConsumersAreThere() throws Exception {
         final LocalEdge.Sender sender = sender(2);
         final byte[] before = written(sender, 1);
-        final AutoCloseable first = LocalEdge.consume(List.of(partition, new ResultPartitionID()));
+        final AutoCloseable first = LocalEdge.consume("first", List.of(partition, new ResultPartitionID()));
         final byte[] oneMissing = written(sender, 2);
         assertThat(parked.getCount()).isZero();
 
-        final AutoCloseable second = LocalEdge.consume(List.of(partition));
+        final AutoCloseable second = LocalEdge.consume("second", List.of(partition));
         final byte[] ticket = written(sender, 3);
         assertThat(parked.getCount()).isEqualTo(1);
         assertThat(ticket).hasSize(TICKET_BYTES);
@@ -96,8 +96,8 @@ class LocalEdgeTest extends NativeTestBase {
 
     @Test
     void whatWasParkedBeforeAConsumerLeftIsThereForTheOthers() throws Exception {
-        final AutoCloseable first = LocalEdge.consume(List.of(partition));
-        final AutoCloseable second = LocalEdge.consume(List.of(partition));
+        final AutoCloseable first = LocalEdge.consume("first", List.of(partition));
+        final AutoCloseable second = LocalEdge.consume("second", List.of(partition));
         final byte[] ticket = written(sender(2), 5);
         first.close();
         assertThat(read(ticket)).isEqualTo(5);
@@ -105,8 +105,21 @@ class LocalEdgeTest extends NativeTestBase {
     }
 
     @Test
+    void severalOperatorsOfATaskAreOneConsumer() throws Exception {
+        final AutoCloseable head = LocalEdge.consume("first", List.of(partition));
+        final AutoCloseable behind = LocalEdge.consume("first", List.of(partition));
+        assertThat(read(written(sender(2), 1))).isEqualTo(1);
+        assertThat(parked.getCount()).as("the other task may be elsewhere").isZero();
+        final byte[] ticket = written(sender(1), 2);
+        assertThat(parked.getCount()).isEqualTo(1);
+        behind.close();
+        assertThat(read(ticket)).isEqualTo(2);
+        head.close();
+    }
+
+    @Test
     void whatNobodyClaimsIsReleasedWithTheLastConsumer() throws Exception {
-        final AutoCloseable consumer = LocalEdge.consume(List.of(partition));
+        final AutoCloseable consumer = LocalEdge.consume("first", List.of(partition));
         final byte[] ticket = written(sender(1), 6);
         consumer.close();
         assertThatThrownBy(() -> read(ticket)).isInstanceOf(NativeException.class).hasMessageContaining("released");
@@ -114,7 +127,7 @@ class LocalEdgeTest extends NativeTestBase {
 
     @Test
     void aTicketIsGoodOnceAndInItsProcess() throws Exception {
-        try (AutoCloseable consumer = LocalEdge.consume(List.of(partition))) {
+        try (AutoCloseable consumer = LocalEdge.consume("first", List.of(partition))) {
             final byte[] ticket = written(sender(1), 7);
             final byte[] foreign = ticket.clone();
             foreign[12] ^= 1; // in the process
@@ -126,7 +139,7 @@ class LocalEdgeTest extends NativeTestBase {
 
     @Test
     void onlySoMuchIsParked() throws Exception {
-        try (AutoCloseable consumer = LocalEdge.consume(List.of(partition))) {
+        try (AutoCloseable consumer = LocalEdge.consume("first", List.of(partition))) {
             final int rows = 1 << 18;
             final LocalEdge.Sender sender = sender(1);
             final List<Long> tickets = new ArrayList<>();
