@@ -1,8 +1,8 @@
 //! Native methods on batches.
 
 use jni::EnvUnowned;
-use jni::objects::{JClass, JLongArray};
-use jni::sys::{jboolean, jint, jlong};
+use jni::objects::{JByteBuffer, JClass, JLongArray};
+use jni::sys::{jint, jlong};
 use streamfusion_row::export::Export;
 use streamfusion_row::{fragment, frame};
 
@@ -108,26 +108,29 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_batchEx
     guard(env, |env| with_export(batch, |export| Ok(addresses.set_region(env, 0, export.addresses())?)));
 }
 
-/// `boolean stageEncodeRows(long stage, long batch, long[] addresses)`: fills in the addresses of the rows' bytes and of their
-/// offsets, valid until the next call for this stage; false if rows of this output have no such form here.
+/// `ByteBuffer stageEncodeRows(long stage, long batch, long[] offsets)`: the rows' bytes, or null if rows of this output have no such
+/// form here; fills in the address of their offsets. Both are valid until rows of this stage are encoded again, or it is closed.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageEncodeRows<'a>(
     env: EnvUnowned<'a>,
     _: JClass<'a>,
     stage: jlong,
     batch: jlong,
-    addresses: JLongArray<'a>,
-) -> jboolean {
+    offsets: JLongArray<'a>,
+) -> JByteBuffer<'a> {
     guard(env, |env| {
         let open = BATCHES.get(batch)?;
         let found = with_stage(stage, |stage| {
             let rows = stage.encode_rows(&open.batch)?;
-            Ok(rows.map(|rows| [address(rows.bytes.as_ptr()), address(rows.offsets.as_ptr())]))
+            Ok(rows.map(|rows| (rows.bytes.as_ptr(), rows.bytes.len(), address(rows.offsets.as_ptr()))))
         })?;
-        if let Some(found) = found {
-            addresses.set_region(env, 0, &found)?;
-        }
-        Ok(found.is_some())
+        let Some((bytes, length, first_offset)) = found else { return Ok(JByteBuffer::default()) };
+        offsets.set_region(env, 0, &[first_offset])?;
+        // no buffer is longer; who reads longer rows goes by the address
+        let length = length.min(i32::MAX as usize);
+        // SAFETY: the pointer is that of a vector of at least `length` bytes, which the stage keeps as it is until it encodes rows again or is
+        // closed. Java reads the buffer, and only before either: `BinaryExit` moves the rows that it still needs to the heap first.
+        Ok(unsafe { env.new_direct_byte_buffer(bytes.cast_mut(), length) }?)
     })
 }
 

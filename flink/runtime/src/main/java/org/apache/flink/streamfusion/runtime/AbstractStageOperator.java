@@ -26,6 +26,7 @@ import org.apache.flink.util.function.ThrowingRunnable;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.List;
+import java.util.function.Consumer;
 import java.util.function.Supplier;
 
 /**
@@ -94,6 +95,11 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
     private transient Counter rowsOut;
     private transient StageMetrics stageMetrics;
 
+    /** Null if batches leave. */
+    private transient BinaryExit exit;
+
+    private transient Consumer<RowData> emitRow;
+
     /** Null if batches always leave encoded, or not over an exchange. */
     private transient LocalEdge.Sender localEdge;
 
@@ -129,6 +135,10 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
         batchesOut = group.counter("nativeBatchesOut");
         rowsOut = group.counter("nativeRowsOut");
         outRecord = new StreamRecord<>(null);
+        if (!stageConfig.outputIsBatches()) {
+            exit = new BinaryExit(stageConfig.outputType.getFieldCount(), !getExecutionConfig().isObjectReuseEnabled());
+            emitRow = this::emit;
+        }
         opened = new ArrayDeque<>();
         openLocalEdges();
 
@@ -579,8 +589,13 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
         rowsOut.inc(rows);
         if (stageConfig.outputIsBatches()) {
             output.collect(outRecord.replace(NativeBatch.ofHandle(batch, rows, Native.batchKeyGroup(batch)).over(localEdge)));
-        } else if (!BinaryExit.emit(stage, batch, rows, stageConfig.outputType.getFieldCount(), this::emit)) {
-            BatchExit.emit(batch, stageConfig.outputType, this::emit);
+            return;
         }
+        // Of a batch around this one, whose row other outputs may still have to read: see BinaryExit.
+        final Object outer = outRecord.getValue();
+        if (!exit.emit(stage, batch, rows, emitRow)) {
+            BatchExit.emit(batch, stageConfig.outputType, emitRow);
+        }
+        outRecord.replace(outer);
     }
 }

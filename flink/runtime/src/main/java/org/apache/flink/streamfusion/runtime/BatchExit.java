@@ -19,7 +19,7 @@ final class BatchExit {
     private BatchExit() {}
 
     /** Hands the rows of a borrowed batch to {@code consumer} in order, each a new object; returns their number. */
-    static int emit(long batch, RowType type, Consumer<ColumnarRow> consumer) {
+    static int emit(long batch, RowType type, Consumer<? super ColumnarRow> consumer) {
         final int rows = Native.batchRows(batch);
         emit(export(batch), rows, type, consumer);
         return rows;
@@ -32,7 +32,7 @@ final class BatchExit {
         return addresses;
     }
 
-    static void emit(long[] addresses, int rows, RowType type, Consumer<ColumnarRow> consumer) {
+    static void emit(long[] addresses, int rows, RowType type, Consumer<? super ColumnarRow> consumer) {
         final HeapColumn[] columns = columns(addresses, rows, type);
         final long kindsAddress = addresses[addresses.length - 1];
         if (kindsAddress == 0) {

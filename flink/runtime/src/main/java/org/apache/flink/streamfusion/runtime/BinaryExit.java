@@ -5,6 +5,7 @@ import org.apache.flink.core.memory.MemorySegmentFactory;
 import org.apache.flink.table.data.RowData;
 import org.apache.flink.table.data.binary.BinaryRowData;
 
+import java.nio.ByteBuffer;
 import java.util.function.Consumer;
 
 /**
@@ -13,34 +14,76 @@ import java.util.function.Consumer;
  * <p>What Flink does with a row next is to copy it for the operator behind, or to write it to the network. Both cost one copy of
  * bytes if the row is binary, however many columns it has; of a view of columns they cost several objects per column.
  *
- * <p>The bytes lie in arrays of a bounded size, so that none is too large for a region of the heap's collector and a row that
- * is kept keeps few others. No row is cut.
+ * <p>Since it is copied anyway, the row is lent: one object that points into native memory, from row to row. With {@code
+ * pipeline.object-reuse} Flink hands it on as it is, and whoever gets it may keep it; then each row is an object of its own over an array on the heap. Those
+ * arrays are of a bounded size, so that none is too large for a region of the heap's collector and a row that is kept keeps few others. No
+ * row is cut.
  */
 final class BinaryExit {
 
     /** Of an array, unless a single row takes more. */
     private static final int ARRAY_BYTES = 256 << 10;
 
-    private BinaryExit() {}
+    /** Of rows that are lent; larger batches are copied. */
+    private static final int MAX_LENT_BYTES = 256 << 20;
+
+    private final int arity;
+    private final boolean lends;
+    private final long[] firstOffset = new long[1];
+
+    /** The rows that are being handed over. Null if none are, or if they are not lent. */
+    private Lent lent;
 
     /**
-     * Hands the rows of a borrowed batch to {@code consumer} in order, each a new object. Returns false, and hands over none, if
-     * rows of this stage have no binary form.
+     * @param arity of the rows
+     * @param lends whether each row is copied before the consumer returns, if it is kept
      */
-    static boolean emit(long stage, long batch, int rows, int arity, Consumer<RowData> consumer) {
-        final long[] addresses = new long[2];
-        if (!Native.stageEncodeRows(stage, batch, addresses)) {
+    BinaryExit(int arity, boolean lends) {
+        this.arity = arity;
+        this.lends = lends;
+    }
+
+    /**
+     * Hands the rows of a borrowed batch to {@code consumer} in order. Returns false, and hands over none, if rows of this
+     * stage have no binary form.
+     *
+     * <p>A consumer may come back here, since an operator behind that waits lets the timers of its task run: their batch goes out
+     * between two rows of this one.
+     */
+    boolean emit(long stage, long batch, int rows, Consumer<RowData> consumer) {
+        if (lent != null) {
+            lent.moveToHeap(); // the stage writes over them now
+        }
+        final ByteBuffer buffer = Native.stageEncodeRows(stage, batch, firstOffset);
+        if (buffer == null) {
             return false;
         }
-        // Copied at once: whoever takes a row may make the stage write others.
-        final BinaryRowData[] binaryRows = rows(addresses[0], OffHeap.longs(addresses[1], rows + 1), arity);
-        for (BinaryRowData row : binaryRows) {
-            consumer.accept(row);
+        final long[] offsets = OffHeap.longs(firstOffset[0], rows + 1);
+        final MemorySegment bytes = MemorySegmentFactory.wrapOffHeapMemory(buffer);
+        if (lends && offsets[rows] <= MAX_LENT_BYTES) {
+            lend(bytes, offsets, consumer);
+        } else {
+            for (BinaryRowData row : copies(bytes.getAddress(), offsets)) {
+                consumer.accept(row);
+            }
         }
         return true;
     }
 
-    private static BinaryRowData[] rows(long bytes, long[] offsets, int arity) {
+    private void lend(MemorySegment bytes, long[] offsets, Consumer<RowData> consumer) {
+        final Lent outer = lent;
+        final Lent rows = new Lent(bytes, offsets, arity);
+        lent = rows;
+        try {
+            for (int row = 0; row < offsets.length - 1; row++) {
+                consumer.accept(rows.row(row));
+            }
+        } finally {
+            lent = outer;
+        }
+    }
+
+    private BinaryRowData[] copies(long bytes, long[] offsets) {
         final BinaryRowData[] rows = new BinaryRowData[offsets.length - 1];
         int next = 0;
         while (next < rows.length) {
@@ -57,5 +100,31 @@ final class BinaryExit {
             }
         }
         return rows;
+    }
+
+    /** Rows in native memory, of which one at a time can be read. */
+    private static final class Lent {
+        private final long[] offsets;
+        private final BinaryRowData row;
+        private MemorySegment segment;
+
+        Lent(MemorySegment segment, long[] offsets, int arity) {
+            this.segment = segment;
+            this.offsets = offsets;
+            this.row = new BinaryRowData(arity);
+        }
+
+        BinaryRowData row(int number) {
+            row.pointTo(segment, (int) offsets[number], (int) (offsets[number + 1] - offsets[number]));
+            return row;
+        }
+
+        /** Another operator may still have to read the row that was handed over last. */
+        void moveToHeap() {
+            if (segment.isOffHeap()) {
+                segment = MemorySegmentFactory.wrap(OffHeap.bytes(segment.getAddress(), segment.size()));
+                row.pointTo(segment, row.getOffset(), row.getSizeInBytes());
+            }
+        }
     }
 }

@@ -1,5 +1,7 @@
 package org.apache.flink.streamfusion.runtime;
 
+import java.nio.ByteBuffer;
+
 /**
  * Every native method there is. What they mean is written once, in {@code docs/design/boundary.md}.
  *
@@ -218,11 +220,11 @@ public final class Native {
     static native void batchExport(long batch, long[] addresses);
 
     /**
-     * Writes a batch that the stage put out as BinaryRows. Fills in the address of their bytes and that of a long per row and one
-     * more: where each row starts in them and where the last ends. Valid until the next call for this stage. False if there is no
-     * such form for rows of this output.
+     * Writes a batch that the stage put out as BinaryRows: their bytes, of which the buffer has the first 2 GiB. Fills in the address of a
+     * long per row and one more: where each row starts in them and where the last ends. Valid until rows of this stage are
+     * written again, or it is closed. Null if there is no such form for rows of this output.
      */
-    static native boolean stageEncodeRows(long stage, long batch, long[] addresses);
+    static native ByteBuffer stageEncodeRows(long stage, long batch, long[] offsets);
 
     // ----------------------------------------------------------------------------------------------------- testing
 

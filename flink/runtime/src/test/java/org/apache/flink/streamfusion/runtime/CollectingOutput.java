@@ -8,6 +8,7 @@ import org.apache.flink.streaming.runtime.streamrecord.RecordAttributes;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.runtime.watermarkstatus.WatermarkStatus;
 import org.apache.flink.table.data.RowData;
+import org.apache.flink.table.data.binary.BinaryRowData;
 import org.apache.flink.util.OutputTag;
 
 import java.util.ArrayList;
@@ -33,7 +34,8 @@ final class CollectingOutput implements Output<StreamRecord<Object>> {
         if (record.getValue() instanceof NativeBatch) {
             batches.accept((NativeBatch) record.getValue());
         } else {
-            events.add(record.getValue());
+            // as Flink copies it for the operator behind
+            events.add(record.getValue() instanceof BinaryRowData ? ((BinaryRowData) record.getValue()).copy() : record.getValue());
         }
     }
 

@@ -14,6 +14,7 @@ import org.apache.flink.table.types.logical.RowType;
 
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 import java.util.ArrayList;
@@ -112,8 +113,8 @@ class NativeBatchTest extends NativeTestBase {
     }
 
     @ParameterizedTest
-    @ValueSource(ints = {1, 7, 500})
-    void rowsLeaveInTheBytesOfFlinksSerializer(int batchRows) {
+    @CsvSource({"1, false", "7, false", "500, false", "1, true", "7, true", "500, true"})
+    void rowsLeaveInTheBytesOfFlinksSerializer(int batchRows, boolean lent) {
         final int[] flat = EveryType.flatFields();
         final RowType type = EveryType.select(flat);
         final RowDataSerializer serializer = new RowDataSerializer(type);
@@ -122,11 +123,12 @@ class NativeBatchTest extends NativeTestBase {
             rows.add(EveryType.select(row, flat));
         }
         final long stage = Native.stageOpen(passing(type), null, 1, 128, null);
+        final BinaryExit exit = new BinaryExit(type.getFieldCount(), lent);
         final List<RowData> result = new ArrayList<>();
         for (int from = 0; from < rows.size(); from += batchRows) {
             final List<RowData> some = rows.subList(from, Math.min(from + batchRows, rows.size()));
             final long batch = batch(type, some);
-            assertThat(BinaryExit.emit(stage, batch, some.size(), type.getFieldCount(), result::add)).isTrue();
+            assertThat(exit.emit(stage, batch, some.size(), row -> result.add(lent ? copy(row) : row))).isTrue();
             Native.batchRelease(batch);
         }
         Native.stageClose(stage);
@@ -137,8 +139,9 @@ class NativeBatchTest extends NativeTestBase {
         }
     }
 
-    @Test
-    void rowsOfAnySizeLeaveWhole() {
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void rowsOfAnySizeLeaveWhole(boolean lent) {
         final RowType type = RowType.of(DataTypes.STRING().getLogicalType());
         final long stage = Native.stageOpen(passing(type), null, 1, 128, null);
         final List<RowData> rows = new ArrayList<>();
@@ -147,10 +150,38 @@ class NativeBatchTest extends NativeTestBase {
         }
         final long batch = batch(type, rows);
         final List<RowData> result = new ArrayList<>();
-        assertThat(BinaryExit.emit(stage, batch, rows.size(), 1, result::add)).isTrue();
+        final BinaryExit exit = new BinaryExit(1, lent);
+        assertThat(exit.emit(stage, batch, rows.size(), row -> result.add(lent ? copy(row) : row))).isTrue();
         Native.batchRelease(batch);
         Native.stageClose(stage);
         EntryExitTest.assertSameRows(type, result, rows);
+    }
+
+    @Test
+    void aRowThatIsLentStaysWhileAnotherBatchGoesOut() {
+        final long stage = Native.stageOpen(passing(BIGINT), null, 1, 128, null);
+        final BinaryExit exit = new BinaryExit(1, true);
+        final List<Long> read = new ArrayList<>();
+        final long inner = batch(BIGINT, List.of(GenericRowData.of(-1L), GenericRowData.of(-2L), GenericRowData.of(-3L)));
+        final long outer = batch(BIGINT, List.of(GenericRowData.of(1L), GenericRowData.of(2L), GenericRowData.of(3L)));
+        exit.emit(
+                stage,
+                outer,
+                3,
+                row -> {
+                    if (row.getLong(0) == 2) {
+                        exit.emit(stage, inner, 3, other -> read.add(other.getLong(0)));
+                    }
+                    read.add(row.getLong(0));
+                });
+        Native.batchRelease(inner);
+        Native.batchRelease(outer);
+        Native.stageClose(stage);
+        assertThat(read).containsExactly(1L, -1L, -2L, -3L, 2L, 3L);
+    }
+
+    private static RowData copy(RowData row) {
+        return ((BinaryRowData) row).copy();
     }
 
     @Test
@@ -161,7 +192,7 @@ class NativeBatchTest extends NativeTestBase {
             try (RowEntry entry = new RowEntry(EntryMemory.open(spec, 1), type, fields(spec, type), 1)) {
                 entry.write(type == BIGINT ? GenericRowData.of(1L) : EveryType.rows(1, 1).get(0));
                 final long batch = entry.finish();
-                assertThat(BinaryExit.emit(stage, batch, 1, type.getFieldCount(), row -> {})).isFalse();
+                assertThat(new BinaryExit(type.getFieldCount(), true).emit(stage, batch, 1, row -> {})).isFalse();
                 Native.batchRelease(batch);
             }
             Native.stageClose(stage);
