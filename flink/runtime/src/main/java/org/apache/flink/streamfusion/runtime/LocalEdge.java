@@ -31,6 +31,12 @@ final class LocalEdge {
     /** What may be parked of one edge. */
     static final long MAX_PARKED_BYTES = 16 << 20;
 
+    /**
+     * The share of a batch's bytes that its ticket takes up on the network, whose buffers thereby bound what waits in front of a slow
+     * consumer, and with it how long a barrier takes to get there. They are written and read for nothing, hence not all of them.
+     */
+    private static final int TICKET_SHARE = 4;
+
     /** Written in each ticket: one of another process is no batch here. */
     static final long PROCESS = ThreadLocalRandom.current().nextLong();
 
@@ -39,6 +45,14 @@ final class LocalEdge {
     private static final AtomicLong NEXT_TICKET = new AtomicLong();
 
     private record Parked(LocalEdge edge, long handle, long bytes) {}
+
+    /**
+     * What takes the place of a batch on the network.
+     *
+     * @param number tells it apart in this process
+     * @param recordBytes what it takes up there
+     */
+    record Ticket(long number, int recordBytes) {}
 
     private final ResultPartitionID partition;
     private final List<Long> tickets = new ArrayList<>();
@@ -124,23 +138,23 @@ final class LocalEdge {
     static final class Sender {
         private final ResultPartitionID partition;
         private final int consumers;
-        private final int ticketBytes;
+        private final int bufferBytes;
         private final Counter parked;
         private LocalEdge edge;
 
         /**
          * @param consumers how many tasks read the partition
-         * @param ticketBytes what a ticket takes up on the network
+         * @param bufferBytes of a buffer of the network. A ticket takes up one at least, so that it is sent when it is written and not at the
+         *     next flush
          * @param parked counts batches that were parked
          */
-        Sender(ResultPartitionID partition, int consumers, int ticketBytes, Counter parked) {
+        Sender(ResultPartitionID partition, int consumers, int bufferBytes, Counter parked) {
             this.partition = partition;
             this.consumers = consumers;
-            this.ticketBytes = ticketBytes;
+            this.bufferBytes = bufferBytes;
             this.parked = parked;
         }
 
-        /** A ticket takes up a buffer of the network, so that it is sent when it is written and not at the next flush. */
         static Sender of(ResultPartitionWriter writer, Environment task, Counter parked) {
             final MemorySize buffer =
                     task.getTaskManagerInfo().getConfiguration().get(TaskManagerOptions.MEMORY_SEGMENT_SIZE);
@@ -148,35 +162,31 @@ final class LocalEdge {
                     writer.getPartitionId(), writer.getNumberOfSubpartitions(), (int) buffer.getBytes(), parked);
         }
 
-        int ticketBytes() {
-            return ticketBytes;
-        }
-
-        /** Parks a second handle of a borrowed batch. Returns its ticket, or -1 if the batch must travel encoded. */
-        long park(long batch) {
+        /** Parks a second handle of a borrowed batch. Returns its ticket, or null if the batch must travel encoded. */
+        Ticket park(long batch) {
             if (edge == null) {
                 edge = EDGES.get(partition);
             }
-            final long ticket = edge == null ? -1 : edge.park(batch, consumers);
-            if (ticket >= 0) {
+            final Ticket ticket = edge == null ? null : edge.park(batch, consumers, bufferBytes);
+            if (ticket != null) {
                 parked.inc();
             }
             return ticket;
         }
     }
 
-    private synchronized long park(long batch, int allConsumers) {
+    private synchronized Ticket park(long batch, int allConsumers, int bufferBytes) {
         if (consumers.size() < allConsumers || consumerGone) {
-            return -1;
+            return null;
         }
         final long bytes = Native.batchBytes(batch);
         if (parkedBytes + bytes > MAX_PARKED_BYTES) {
-            return -1;
+            return null;
         }
         final long ticket = NEXT_TICKET.getAndIncrement();
         PARKED.put(ticket, new Parked(this, Native.batchRetain(batch), bytes));
         tickets.add(ticket);
         parkedBytes += bytes;
-        return ticket;
+        return new Ticket(ticket, Math.max(bufferBytes, (int) (bytes / TICKET_SHARE)));
     }
 }

@@ -109,14 +109,9 @@ public final class NativeBatch {
         return parts;
     }
 
-    /** Parks the batch if it may be. Returns its ticket, or -1. */
-    long park() {
-        return edge == null ? -1 : edge.park(handle);
-    }
-
-    /** The bytes that a ticket takes up on the network. */
-    int ticketBytes() {
-        return edge.ticketBytes();
+    /** Parks the batch if it may be. Returns its ticket, or null. */
+    LocalEdge.Ticket park() {
+        return edge == null ? null : edge.park(handle);
     }
 
     /** Writes the length of the encoded batch, and then the batch. */

@@ -71,11 +71,11 @@ public final class NativeBatchSerializer extends TypeSerializerSingleton<NativeB
     public void serialize(NativeBatch batch, DataOutputView target) throws IOException {
         target.writeInt(batch.rows());
         target.writeInt(batch.keyGroup());
-        final long ticket = batch.park();
-        if (ticket < 0) {
+        final LocalEdge.Ticket ticket = batch.park();
+        if (ticket == null) {
             batch.writeEncoded(target);
         } else {
-            writeTicket(ticket, batch.ticketBytes(), target);
+            writeTicket(ticket, target);
         }
     }
 
@@ -93,11 +93,11 @@ public final class NativeBatchSerializer extends TypeSerializerSingleton<NativeB
         return NativeBatch.ofBytes(bytes, length, rows, keyGroup);
     }
 
-    private static void writeTicket(long ticket, int recordBytes, DataOutputView target) throws IOException {
+    private static void writeTicket(LocalEdge.Ticket ticket, DataOutputView target) throws IOException {
         target.writeInt(TICKET);
         target.writeLong(LocalEdge.PROCESS);
-        target.writeLong(ticket);
-        final int rest = Math.max(0, recordBytes - TICKET_BYTES);
+        target.writeLong(ticket.number());
+        final int rest = Math.max(0, ticket.recordBytes() - TICKET_BYTES);
         target.writeInt(rest);
         target.write(NOTHING, 0, Math.min(rest, NOTHING.length));
         for (int written = NOTHING.length; written < rest; written += NOTHING.length) {

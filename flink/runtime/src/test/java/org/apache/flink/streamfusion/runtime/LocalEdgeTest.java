@@ -142,21 +142,24 @@ class LocalEdgeTest extends NativeTestBase {
         try (AutoCloseable consumer = LocalEdge.consume("first", List.of(partition))) {
             final int rows = 1 << 18;
             final LocalEdge.Sender sender = sender(1);
-            final List<Long> tickets = new ArrayList<>();
+            final List<LocalEdge.Ticket> tickets = new ArrayList<>();
             try (RowEntry entry =
                     new RowEntry(EntryMemory.open(passing(TYPE), rows), TYPE, ReadFields.all(TYPE), rows)) {
                 for (long value = 0; value < rows; value++) {
                     entry.write(GenericRowData.of(value));
                 }
                 final long batch = entry.finish();
-                for (long ticket = sender.park(batch); ticket >= 0; ticket = sender.park(batch)) {
+                for (LocalEdge.Ticket ticket = sender.park(batch); ticket != null; ticket = sender.park(batch)) {
                     tickets.add(ticket);
                 }
                 Native.batchRelease(batch);
             }
             assertThat((long) tickets.size()).isEqualTo(LocalEdge.MAX_PARKED_BYTES / (rows * Long.BYTES));
+            assertThat(tickets)
+                    .as("the network's buffers bound what waits")
+                    .allSatisfy(ticket -> assertThat(ticket.recordBytes()).isEqualTo(rows * Long.BYTES / 4));
             assertThat(read(written(sender, 8))).as("travels encoded").isEqualTo(8);
-            Native.batchRelease(LocalEdge.claim(LocalEdge.PROCESS, tickets.get(0)));
+            Native.batchRelease(LocalEdge.claim(LocalEdge.PROCESS, tickets.get(0).number()));
             assertThat(written(sender, 9)).as("there is room again").hasSize(TICKET_BYTES);
         }
     }
