@@ -13,7 +13,7 @@ use arrow::buffer::Buffer;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use serde_json::{Value, json};
 use streamfusion_engine::{Edge, InputParameters, Output, ShuffleParameters, Stage, StateParameters, plan};
-use streamfusion_operators::deduplicate::StoredKind;
+use streamfusion_operators::StateBackend;
 use streamfusion_row::{Batch, frame};
 use streamfusion_state::{KeyGroups, StateClock};
 
@@ -68,7 +68,7 @@ fn open(spec: &str, gather_rows: usize) -> Stage {
         operator_id: "bench".to_owned(),
         key_groups: KeyGroups::all(128),
         clock: StateClock::system(),
-        stored_kind: StoredKind::default(),
+        backend: StateBackend::default(),
     };
     let edge = Edge { channels: 1, max_parallelism: 128 };
     let mut stage =

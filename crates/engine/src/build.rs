@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use streamfusion_expr::{HostFunction, host_calls};
-use streamfusion_operators::deduplicate::{StoredKind, is_stateful};
+use streamfusion_operators::deduplicate::is_stateful;
 use streamfusion_operators::{
     Calc, ChangelogNormalize, Correlate, Deduplicate, DropUpdateBefore, Expand, GlobalGroupAgg, GroupAgg,
-    IncrementalGroupAgg, Join, LocalGroupAgg, LocalWindowAgg, LookupJoin, MiniBatchAssigner, Operator,
+    IncrementalGroupAgg, Join, LocalGroupAgg, LocalWindowAgg, LookupJoin, MiniBatchAssigner, Operator, StateBackend,
     WatermarkAssigner, WindowAgg, WindowDeduplicate, WindowJoin, WindowTableFunction, group_window, interval_join,
     over, rank, temporal_join, temporal_sort, unslicing, window_rank,
 };
@@ -24,7 +24,7 @@ use crate::stage::HostFactory;
 pub(crate) fn operator(
     spec: &SpecNode,
     context: Option<&StateContext>,
-    stored: StoredKind,
+    backend: StateBackend,
     numbers: &[SpecHost],
     hosts: &HostFactory<'_>,
 ) -> Result<Option<Box<dyn Operator>>, EngineError> {
@@ -78,7 +78,7 @@ pub(crate) fn operator(
         NodeKind::Deduplicate(deduplicate) if !is_stateful(deduplicate) => Some(Box::new(Deduplicate::stateless())),
         NodeKind::Deduplicate(deduplicate) => {
             let (input, context) = keyed(spec, context)?;
-            Some(Box::new(Deduplicate::try_new(deduplicate, input, stored, context).map_err(failed)?))
+            Some(Box::new(Deduplicate::try_new(deduplicate, input, backend, context).map_err(failed)?))
         }
         NodeKind::WindowAggregate(aggregate) if !matches!(aggregate.windowing.window, WindowSpec::Session { .. }) => {
             let (input, context) = keyed(spec, context)?;
@@ -131,7 +131,7 @@ pub(crate) fn operator(
         }
         NodeKind::OverAggregate(aggregate) => {
             let (input, context) = keyed(spec, context)?;
-            Some(over::open(aggregate, input, context).map_err(failed)?)
+            Some(over::open(aggregate, input, backend, context).map_err(failed)?)
         }
         NodeKind::TemporalSort(sort) => match spec.inputs.first() {
             // rows go on as they come

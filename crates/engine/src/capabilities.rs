@@ -3,9 +3,9 @@
 use streamfusion_expr::clock::{self, Clock};
 use streamfusion_expr::host_calls;
 use streamfusion_operators::{
-    changelog_normalize, correlate, deduplicate, expand, group_agg, group_window, interval_join, join, lookup_join,
-    over, rank, temporal_join, temporal_sort, unslicing, watermark_assigner, window_agg, window_deduplicate,
-    window_join, window_rank, window_table_function,
+    StateBackend, changelog_normalize, correlate, deduplicate, expand, group_agg, group_window, interval_join, join,
+    lookup_join, over, rank, temporal_join, temporal_sort, unslicing, watermark_assigner, window_agg,
+    window_deduplicate, window_join, window_rank, window_table_function,
 };
 use streamfusion_plan::node::{Correlate, Distribution, LookupJoin, Node, NodeKind, WindowSpec};
 use streamfusion_plan::reader::Config;
@@ -170,7 +170,7 @@ impl Capabilities for Engine {
             NodeKind::OverAggregate(spec) => {
                 let [input] = inputs else { return Err(Reason::new("it has more than one input")) };
                 hashable(&spec.partition, input)?;
-                over::supports(spec, input, retract_order(config))?;
+                over::supports(spec, input, state_backend(config))?;
                 carried(&node.output)?;
                 Ok(NativeNode { hosts: Vec::new(), stateful: true, collects: false })
             }
@@ -214,12 +214,12 @@ impl Capabilities for Engine {
     }
 }
 
-/// In which order Flink's state backend has the rows of several times.
-fn retract_order(config: &Config) -> over::RetractOrder {
+/// The state backend of the job, as far as its configuration says.
+fn state_backend(config: &Config) -> StateBackend {
     let backend = ["state.backend.type", "state.backend"].iter().find_map(|key| config.get(*key));
     match backend {
-        Some(backend) if backend.trim().eq_ignore_ascii_case("rocksdb") => over::RetractOrder::ByTime,
-        _ => over::RetractOrder::Hashed,
+        Some(backend) if backend.trim().eq_ignore_ascii_case("rocksdb") => StateBackend::RocksDb,
+        _ => StateBackend::Hashmap,
     }
 }
 

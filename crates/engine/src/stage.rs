@@ -106,10 +106,10 @@ impl Stage {
     ) -> Result<Self, EngineError> {
         let spec = StageSpec::read(spec)?;
         let context = state.map(StateParameters::context);
-        let stored = state.map(|state| state.stored_kind).unwrap_or_default();
+        let backend = state.map(|state| state.backend).unwrap_or_default();
         let mut links = Vec::with_capacity(spec.nodes.len());
         for node in &spec.nodes {
-            if let Some(operator) = operator(node, context.as_ref(), stored, &spec.hosts, hosts)? {
+            if let Some(operator) = operator(node, context.as_ref(), backend, &spec.hosts, hosts)? {
                 links.push(Link::new(node_name(node), operator));
             }
         }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use streamfusion_engine::{Edge, Stage, StateParameters, plan};
 use streamfusion_expr::error::ExprError;
 use streamfusion_expr::host::HostFunction;
-use streamfusion_operators::deduplicate::StoredKind;
+use streamfusion_operators::StateBackend;
 use streamfusion_state::{KeyGroups, StateClock};
 
 /// Compiled plans of queries with mini-batch.
@@ -44,7 +44,7 @@ fn open(stage: &Value) -> Stage {
         operator_id: "node".to_owned(),
         key_groups: KeyGroups::all(128),
         clock: StateClock::system(),
-        stored_kind: StoredKind::default(),
+        backend: StateBackend::default(),
     };
     let spec = stage["spec"].as_str().unwrap();
     let edge = Edge { channels: 1, max_parallelism: 128 };

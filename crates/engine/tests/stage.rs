@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use streamfusion_engine::{
     Edge, EngineError, InputParameters, Output, Receiver, Sender, ShuffleParameters, Stage, StateParameters, plan,
 };
-use streamfusion_operators::deduplicate::StoredKind;
+use streamfusion_operators::StateBackend;
 use streamfusion_row::{Batch, fragment, frame};
 use streamfusion_state::{KeyGroups, StateClock};
 
@@ -97,7 +97,7 @@ fn open(spec: &str, channels: u32) -> Stage {
         operator_id: "node".to_owned(),
         key_groups: KeyGroups::all(128),
         clock: StateClock::system(),
-        stored_kind: StoredKind::default(),
+        backend: StateBackend::default(),
     };
     Stage::open(spec, edge, Some(&state), &|_, _| unreachable!("the job has no JVM expressions")).unwrap()
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use arrow::array::{ArrayRef, Int64Array, StringArray, TimestampMillisecondArray, UInt8Array};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use streamfusion_operators::deduplicate::StoredKind;
+use streamfusion_operators::StateBackend;
 use streamfusion_operators::{ChangelogNormalize, Deduplicate, Operator};
 use streamfusion_plan::node::{self, KeepRow};
 use streamfusion_plan::types::{Field, LogicalType, TimeAttribute, TimeDomain, TypeKind};
@@ -92,7 +92,7 @@ fn deduplicate(
         ttl_ms: 0,
         mini_batch_size,
     };
-    Box::new(Deduplicate::try_new(&spec, &row_type(0), StoredKind::AsEmitted, &context()).unwrap())
+    Box::new(Deduplicate::try_new(&spec, &row_type(0), StateBackend::Hashmap, &context()).unwrap())
 }
 
 /// `batches_per_run` batches have [`ROWS`] rows.

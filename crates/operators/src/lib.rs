@@ -88,6 +88,17 @@ pub enum Residence {
     Cached,
 }
 
+/// The state backend that Flink's own operator would have: it shows in some changelogs, since the heap gives the very objects back that state
+/// was given, and RocksDB what it has written of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StateBackend {
+    /// HashMapStateBackend.
+    #[default]
+    Hashmap,
+    /// EmbeddedRocksDBStateBackend.
+    RocksDb,
+}
+
 /// An operator with one input, or with two.
 ///
 /// The driver gives it a batch, or an event that stands between batches, and then pulls until nothing is left, before it gives the next one.

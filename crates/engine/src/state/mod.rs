@@ -11,8 +11,7 @@ mod tests;
 pub use snapshot::{EncodedGroup, StageSnapshot};
 
 use serde::Deserialize;
-use streamfusion_operators::deduplicate::StoredKind;
-use streamfusion_operators::{Operator, OperatorError};
+use streamfusion_operators::{Operator, OperatorError, StateBackend};
 use streamfusion_row::KeyGroup;
 use streamfusion_state::canonical::{CanonicalError, Sections, decode};
 use streamfusion_state::rocksdb::Database;
@@ -30,8 +29,8 @@ pub struct StateParameters {
     pub key_groups: KeyGroups,
     /// The clock of state time-to-live.
     pub clock: StateClock,
-    /// What the state backend, were the operator Flink's, would make of the kind of rows in state.
-    pub stored_kind: StoredKind,
+    /// The state backend of the job.
+    pub backend: StateBackend,
 }
 
 /// [`StateParameters`] as text.
@@ -67,11 +66,11 @@ impl StateParameters {
             return Err(EngineError::KeyGroups { max_parallelism: read.max_parallelism, first, last });
         }
         let key_groups = KeyGroups { max_parallelism: read.max_parallelism, first, last };
-        let stored_kind = match read.backend {
-            Backend::Hashmap => StoredKind::AsEmitted,
-            Backend::Rocksdb => StoredKind::AsArrived,
+        let backend = match read.backend {
+            Backend::Hashmap => StateBackend::Hashmap,
+            Backend::Rocksdb => StateBackend::RocksDb,
         };
-        Ok(Self { operator_id: read.operator_id, key_groups, clock: StateClock::system(), stored_kind })
+        Ok(Self { operator_id: read.operator_id, key_groups, clock: StateClock::system(), backend })
     }
 
     pub(crate) fn context(&self) -> StateContext {

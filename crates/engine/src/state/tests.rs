@@ -124,7 +124,7 @@ fn parameters(operator_id: &str, first: u16, last: u16) -> StateParameters {
         operator_id: operator_id.to_owned(),
         key_groups,
         clock: StateClock::fixed(0),
-        stored_kind: StoredKind::default(),
+        backend: StateBackend::default(),
     }
 }
 

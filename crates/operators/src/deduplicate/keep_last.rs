@@ -1,8 +1,12 @@
 //! The last row per key as it arrives.
 //!
 //! A row that equals the one before it changes nothing and nothing goes out, unless state has a time-to-live: then
-//! operators behind this one need the refresh. Flink's rows remember their kind in state, and rows of different kinds differ:
-//! see [`StoredKind`]. With mini-batch the same is done to the last row of each key in a bundle, and to no other.
+//! operators behind this one need the refresh. With mini-batch the same is done to the last row of each key in a bundle, and to no other.
+//!
+//! Flink's rows remember their kind in state, and rows of different kinds differ. It puts the row into state first and changes its kind
+//! for the output afterwards. RocksDB has then written the row as it was, +I. The heap holds the very row, which is +U from then on; the
+//! next row of the key arrives as +I and differs from it, however equal its content is. So on the heap equal rows go out once a key was
+//! updated.
 //!
 //! Follows: ProcTimeDeduplicateKeepLastRowFunction and ProcTimeMiniBatchDeduplicateKeepLastRowFunction over insert-only rows,
 //! Flink 2.2. Differences: none per key; the keys of a bundle go out in first-touch order.
@@ -17,24 +21,10 @@ use streamfusion_state::codec::Required;
 use streamfusion_state::{ColumnId, StateContext};
 
 use super::TABLE;
-use crate::OperatorError;
 use crate::bundle::{Emitted, FrameFold};
 use crate::changelog::{Emission, Floats, Fold, Preimages, RowPair, Transitions, equal_pairs};
 use crate::row_per_key::RowPerKey;
-
-/// The kind that a row has in Flink's state once it went out as an update.
-///
-/// Flink puts the row into state first and changes its kind for the output afterwards. RocksDB has then written the row
-/// as it was, +I. The heap holds the very row, which is +U from then on; the next row of the key arrives as +I and differs
-/// from it, however equal its content is. So on the heap equal rows go out once a key was updated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum StoredKind {
-    /// +U: HashMapStateBackend.
-    #[default]
-    AsEmitted,
-    /// +I: EmbeddedRocksDBStateBackend.
-    AsArrived,
-}
+use crate::{OperatorError, StateBackend};
 
 /// What is to be known of a key to emit a row of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +40,7 @@ pub(super) struct KeepLast {
     pub(super) state: RowPerKey,
     /// Whether the row of a key is +U in state.
     updated: ColumnId<bool>,
-    stored: StoredKind,
+    backend: StateBackend,
     emission: Emission,
     reads: Reads,
     drops_equal: bool,
@@ -65,7 +55,7 @@ impl KeepLast {
         input: &LogicalType,
         emission: Emission,
         reads: Reads,
-        stored: StoredKind,
+        backend: StateBackend,
         context: &StateContext,
     ) -> Result<Self, OperatorError> {
         let mut state = RowPerKey::try_new(TABLE, &spec.unique_keys, input, spec.ttl_ms, context)?;
@@ -73,7 +63,7 @@ impl KeepLast {
         Ok(Self {
             state,
             updated,
-            stored,
+            backend,
             emission,
             reads,
             drops_equal: spec.ttl_ms <= 0,
@@ -100,7 +90,7 @@ impl KeepLast {
                 let equal = equal.next().copied().unwrap_or_default();
                 !equal || *updated
             };
-            *updated = changes && transition.before.is_some() && self.stored == StoredKind::AsEmitted;
+            *updated = changes && transition.before.is_some() && self.backend == StateBackend::Hashmap;
             if changes {
                 self.transitions.push(*transition);
             }

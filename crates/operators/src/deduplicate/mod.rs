@@ -26,12 +26,11 @@ use streamfusion_state::{KeyedState, StateContext};
 
 use self::first_by_time::FirstByTime;
 use self::keep_first::KeepFirst;
-pub use self::keep_last::StoredKind;
 use self::keep_last::{KeepLast, Reads};
 use self::row_time::ByRowTime;
 use crate::bundle::{BundleMetrics, FlushReason, FrameFold, Frames};
 use crate::changelog::{Emission, Unseen, UpdateBefore};
-use crate::{Operator, OperatorError, Residence, row_per_key};
+use crate::{Operator, OperatorError, Residence, StateBackend, row_per_key};
 
 /// Name of the table, and of its section.
 const TABLE: &str = "deduplicate";
@@ -80,13 +79,13 @@ impl Deduplicate {
         Self { frames: Frames::new(None), mode: Mode::Stateless(None) }
     }
 
-    /// An operator without state for rows of the type `input`. `stored` is what Flink's state backend makes of row kinds.
+    /// An operator without state for rows of the type `input`. `backend` is what Flink's would keep its in.
     ///
     /// Errors if [`supports`] refuses it.
     pub fn try_new(
         spec: &node::Deduplicate,
         input: &LogicalType,
-        stored: StoredKind,
+        backend: StateBackend,
         context: &StateContext,
     ) -> Result<Self, OperatorError> {
         supports(spec, input).map_err(|reason| OperatorError::Internal(reason.to_string()))?;
@@ -106,7 +105,7 @@ impl Deduplicate {
             (None, KeepRow::First) => Mode::KeepFirst(KeepFirst::try_new(spec, input, context)?),
             (None, KeepRow::Last) => {
                 let reads = if asks_for_kinds(spec) { Reads::Rows } else { Reads::Nothing };
-                Mode::KeepLast(KeepLast::try_new(spec, input, emission, reads, stored, context)?)
+                Mode::KeepLast(KeepLast::try_new(spec, input, emission, reads, backend, context)?)
             }
         };
         let waits = !matches!(mode, Mode::KeepFirst(_)) || spec.ttl_ms > 0;

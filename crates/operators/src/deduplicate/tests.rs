@@ -5,7 +5,8 @@ use streamfusion_plan::node::{self, KeepRow};
 use streamfusion_plan::types::TimeDomain;
 use streamfusion_state::StateContext;
 
-use super::{Deduplicate, StoredKind};
+use super::Deduplicate;
+use crate::StateBackend;
 use crate::row_per_key::testing::bundles::{Plan, by_key, check_bundles, plans};
 use crate::row_per_key::testing::{
     Job, Row, Store, batch, check, check_every_restore, context, cuts, input_type, key_of, row, rows,
@@ -29,7 +30,7 @@ fn spec(time: TimeDomain, keep: KeepRow) -> node::Deduplicate {
 /// Flink's functions, with the kind of rows in state.
 struct Model<'a> {
     spec: &'a node::Deduplicate,
-    stored: StoredKind,
+    backend: StateBackend,
     state: Store<Row>,
 }
 
@@ -38,8 +39,8 @@ fn time_of(row: &Row) -> i64 {
 }
 
 impl<'a> Model<'a> {
-    fn new(spec: &'a node::Deduplicate, stored: StoredKind) -> Self {
-        Self { spec, stored, state: Store::new(spec.ttl_ms) }
+    fn new(spec: &'a node::Deduplicate, backend: StateBackend) -> Self {
+        Self { spec, backend, state: Store::new(spec.ttl_ms) }
     }
 
     fn wins(&self, current: &Row, pre: &Row) -> bool {
@@ -50,7 +51,7 @@ impl<'a> Model<'a> {
     }
 
     fn process(&mut self, current: &Row, now: i64, out: &mut Vec<String>) {
-        let Self { spec, stored, .. } = *self;
+        let Self { spec, backend, .. } = *self;
         let kinds = spec.generate_update_before || spec.generate_insert;
         let key = key_of(current, &spec.unique_keys);
         let pre = self.state.get(&key, now);
@@ -72,7 +73,7 @@ impl<'a> Model<'a> {
                             out.push(pre.show("-U"));
                         }
                         out.push(current.show("+U"));
-                        if stored == StoredKind::AsEmitted {
+                        if backend == StateBackend::Hashmap {
                             kept.kind = 2;
                         }
                     }
@@ -124,19 +125,19 @@ impl<'a> Model<'a> {
 }
 
 /// Row by row.
-fn model(spec: &node::Deduplicate, stored: StoredKind, rows: &[Row]) -> Vec<String> {
-    let (mut model, mut out) = (Model::new(spec, stored), Vec::new());
+fn model(spec: &node::Deduplicate, backend: StateBackend, rows: &[Row]) -> Vec<String> {
+    let (mut model, mut out) = (Model::new(spec, backend), Vec::new());
     rows.iter().for_each(|row| model.process(row, row.arrives, &mut out));
     out
 }
 
-fn factory(spec: &node::Deduplicate, stored: StoredKind) -> impl Fn(&StateContext) -> Box<dyn Operator> {
-    move |context| Box::new(Deduplicate::try_new(spec, &input_type(), stored, context).unwrap())
+fn factory(spec: &node::Deduplicate, backend: StateBackend) -> impl Fn(&StateContext) -> Box<dyn Operator> {
+    move |context| Box::new(Deduplicate::try_new(spec, &input_type(), backend, context).unwrap())
 }
 
-fn run(spec: &node::Deduplicate, stored: StoredKind, rows: &[Row]) -> Vec<String> {
+fn run(spec: &node::Deduplicate, backend: StateBackend, rows: &[Row]) -> Vec<String> {
     let mut out = Vec::new();
-    Job::open(&factory(spec, stored), &spec.unique_keys, 1).push(rows, &[rows.len()], &mut out);
+    Job::open(&factory(spec, backend), &spec.unique_keys, 1).push(rows, &[rows.len()], &mut out);
     out
 }
 
@@ -146,16 +147,16 @@ fn equal_rows_go_out_again_once_a_key_was_updated_on_the_heap_and_not_on_rocksdb
     let updated = ["+I 1 a 1.5 0", "-U 1 a 1.5 0", "+U 1 b 1.5 0"];
     let again = ["-U 1 b 1.5 0", "+U 1 b 1.5 0"];
     let spec = spec(TimeDomain::Proctime, KeepRow::Last);
-    assert_eq!(run(&spec, StoredKind::AsArrived, &input), updated);
-    assert_eq!(run(&spec, StoredKind::AsEmitted, &input), [&updated[..], &again, &again].concat());
+    assert_eq!(run(&spec, StateBackend::RocksDb, &input), updated);
+    assert_eq!(run(&spec, StateBackend::Hashmap, &input), [&updated[..], &again, &again].concat());
 }
 
 #[test]
 fn row_that_is_late_by_row_time_changes_nothing() {
     let input = [row("+I", 1, "a", 5), row("+I", 1, "late", 4), row("+I", 1, "b", 5), row("+I", 1, "first", 1)];
-    let last = run(&spec(TimeDomain::Rowtime, KeepRow::Last), StoredKind::AsArrived, &input);
+    let last = run(&spec(TimeDomain::Rowtime, KeepRow::Last), StateBackend::RocksDb, &input);
     assert_eq!(last, ["+I 1 a 1.5 5", "-U 1 a 1.5 5", "+U 1 b 1.5 5"]);
-    let first = run(&spec(TimeDomain::Rowtime, KeepRow::First), StoredKind::AsArrived, &input);
+    let first = run(&spec(TimeDomain::Rowtime, KeepRow::First), StateBackend::RocksDb, &input);
     assert_eq!(first, ["+I 1 a 1.5 5", "-U 1 a 1.5 5", "+U 1 late 1.5 4", "-U 1 late 1.5 4", "+U 1 first 1.5 1"]);
 }
 
@@ -167,8 +168,8 @@ fn without_kinds_asked_for_the_last_row_needs_no_state() {
         ..spec(TimeDomain::Proctime, KeepRow::Last)
     };
     let input = [row("+I", 1, "a", 5), row("+I", 1, "a", 5)];
-    assert_eq!(run(&spec, StoredKind::AsEmitted, &input), ["+U 1 a 1.5 5", "+U 1 a 1.5 5"]);
-    let mut operator = Deduplicate::try_new(&spec, &input_type(), StoredKind::AsEmitted, &context()).unwrap();
+    assert_eq!(run(&spec, StateBackend::Hashmap, &input), ["+U 1 a 1.5 5", "+U 1 a 1.5 5"]);
+    let mut operator = Deduplicate::try_new(&spec, &input_type(), StateBackend::Hashmap, &context()).unwrap();
     assert!(operator.state().is_none() && !super::is_stateful(&spec));
 }
 
@@ -178,7 +179,7 @@ fn rows_that_do_not_insert_are_refused() {
         let mut operator = Deduplicate::try_new(
             &spec(TimeDomain::Rowtime, KeepRow::Last),
             &input_type(),
-            StoredKind::AsEmitted,
+            StateBackend::Hashmap,
             &context(),
         )
         .unwrap();
@@ -196,8 +197,8 @@ fn restore_at_every_row_of_one_input() {
     let input: Vec<Row> = (0..40).map(|i| row("+I", i % 3, ["x", "y"][(i / 4 % 2) as usize], i % 7)).collect();
     for (time, keep) in modes() {
         let spec = spec(time, keep);
-        let expected = model(&spec, StoredKind::AsEmitted, &input);
-        check_every_restore(&factory(&spec, StoredKind::AsEmitted), &[0], &input, &expected);
+        let expected = model(&spec, StateBackend::Hashmap, &input);
+        check_every_restore(&factory(&spec, StateBackend::Hashmap), &[0], &input, &expected);
     }
 }
 
@@ -212,11 +213,11 @@ proptest! {
         generate_update_before: bool,
         generate_insert: bool,
         ttl_ms in prop::sample::select(vec![0_i64, 0, 8]),
-        stored in prop::sample::select(vec![StoredKind::AsEmitted, StoredKind::AsArrived]),
+        backend in prop::sample::select(vec![StateBackend::Hashmap, StateBackend::RocksDb]),
         cuts in cuts(),
     ) {
         let spec = node::Deduplicate { unique_keys, generate_update_before, generate_insert, ttl_ms, ..spec(time, keep) };
-        check(&factory(&spec, stored), &spec.unique_keys, &rows, &cuts, &model(&spec, stored, &rows))?;
+        check(&factory(&spec, backend), &spec.unique_keys, &rows, &cuts, &model(&spec, backend, &rows))?;
     }
 
     #[test]
@@ -228,7 +229,7 @@ proptest! {
         generate_insert: bool,
         compact_changes: bool,
         ttl_ms in prop::sample::select(vec![0_i64, 0, 8]),
-        stored in prop::sample::select(vec![StoredKind::AsEmitted, StoredKind::AsArrived]),
+        backend in prop::sample::select(vec![StateBackend::Hashmap, StateBackend::RocksDb]),
         plan in plans(80),
         compact_at in 1_usize..100,
     ) {
@@ -237,14 +238,14 @@ proptest! {
             unique_keys, generate_update_before, generate_insert, compact_changes, ttl_ms, mini_batch_size, ..spec(time, keep)
         };
         let factory = |context: &StateContext| -> Box<dyn Operator> {
-            let mut operator = Deduplicate::try_new(&spec, &input_type(), stored, context).unwrap();
+            let mut operator = Deduplicate::try_new(&spec, &input_type(), backend, context).unwrap();
             operator.frames.compact_at(compact_at);
             Box::new(operator)
         };
         // it goes out as it comes
         let waits = (time, keep) != (TimeDomain::Proctime, KeepRow::First) || ttl_ms > 0;
         let plan = Plan { bundle: if waits { plan.bundle } else { 1 }, ..plan };
-        let mut model = Model::new(&spec, stored);
+        let mut model = Model::new(&spec, backend);
         check_bundles(&factory, &spec.unique_keys, &rows, &plan, &mut |rows, now| model.bundle(rows, now))?;
     }
 }

@@ -25,8 +25,6 @@ mod support;
 #[cfg(test)]
 mod tests;
 
-pub use support::RetractOrder;
-
 use arrow::array::BooleanArray;
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::DataType;
@@ -50,28 +48,30 @@ use crate::bundle::FlushReason;
 use crate::group_agg::is_accumulate;
 use crate::keys::Keys;
 use crate::timed_rows::{TimedRows, row_times};
-use crate::{OUTPUT_BATCH_ROWS, Operator, OperatorError, Residence};
+use crate::{OUTPUT_BATCH_ROWS, Operator, OperatorError, Residence, StateBackend};
 
 /// Name of the table, and of its main section.
 const TABLE: &str = "over";
 
 /// Whether [`open`] computes this aggregate over rows of `input` exactly as Flink does.
-pub fn supports(spec: &node::OverAggregate, input: &LogicalType, order: RetractOrder) -> Result<(), Reason> {
+pub fn supports(spec: &node::OverAggregate, input: &LogicalType, backend: StateBackend) -> Result<(), Reason> {
     match spec.time(input) {
-        Some(_) => support::resolve(spec, input, order).map(drop),
-        None => sorted::supports(spec, input, order),
+        Some(_) => support::resolve(spec, input, backend).map(drop),
+        None => sorted::supports(spec, input),
     }
 }
 
-/// The aggregate with empty state for rows of the type `input`. Errors if [`supports`] refuses it.
+/// The aggregate with empty state for rows of the type `input`. `backend` is what Flink's would keep its in. Errors if [`supports`] refuses
+/// it.
 pub fn open(
     spec: &node::OverAggregate,
     input: &LogicalType,
+    backend: StateBackend,
     context: &StateContext,
 ) -> Result<Box<dyn Operator>, OperatorError> {
     match spec.time(input) {
         Some(_) => Ok(Box::new(OverAggregate::try_new(spec, input, context)?)),
-        None => sorted::open(spec, input, context),
+        None => sorted::open(spec, input, backend, context),
     }
 }
 
@@ -114,13 +114,13 @@ pub struct OverAggregate {
 impl OverAggregate {
     /// An aggregate with empty state for rows of the type `input`.
     ///
-    /// Errors if [`supports`] refuses the aggregate, in whatever order Flink takes rows back.
+    /// Errors if [`supports`] refuses the aggregate, whatever the state backend.
     pub fn try_new(
         spec: &node::OverAggregate,
         input: &LogicalType,
         context: &StateContext,
     ) -> Result<Self, OperatorError> {
-        let resolved = support::resolve(spec, input, RetractOrder::ByTime);
+        let resolved = support::resolve(spec, input, StateBackend::RocksDb);
         let Resolved { keys, types, calls, window } =
             resolved.map_err(|reason| OperatorError::Internal(reason.to_string()))?;
         let by_state_ttl = window.time == TimeDomain::Proctime && !window.frame.is_bounded();

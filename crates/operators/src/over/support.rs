@@ -8,20 +8,12 @@ use streamfusion_plan::types::{Field, LogicalType, TimeDomain, TypeKind};
 use streamfusion_row::types::arrow_type;
 use streamfusion_state::{RowLayout, StateTtl};
 
+use crate::StateBackend;
 use crate::group_agg::{Running, RunningWindow};
 use crate::keys::Keys;
 
 /// Version of Flink's operators for unbounded windows by row time that is followed.
 const UNBOUNDED_VERSION: i64 = 2;
-
-/// In which order Flink takes rows back that leave a RANGE window together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RetractOrder {
-    /// In order of time, as RocksDB has them.
-    ByTime,
-    /// In the order of a hash map on the heap.
-    Hashed,
-}
 
 /// What is computed, by what time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +23,7 @@ pub(super) struct Window {
 }
 
 /// What an OVER aggregate over rows of `input` comes to, or why it stays on Flink.
-pub(super) fn resolve(spec: &OverAggregate, input: &LogicalType, order: RetractOrder) -> Result<Resolved, Reason> {
+pub(super) fn resolve(spec: &OverAggregate, input: &LogicalType, backend: StateBackend) -> Result<Resolved, Reason> {
     let Some(time) = spec.time(input) else {
         return Err(Reason::new("the rows are not sorted by a time attribute"));
     };
@@ -41,7 +33,7 @@ pub(super) fn resolve(spec: &OverAggregate, input: &LogicalType, order: RetractO
         (TimeDomain::Proctime, OverFrame::UnboundedRange) => OverFrame::UnboundedRows,
         (_, frame) => frame,
     };
-    check_frame(spec, input, Window { time, frame }, order)?;
+    check_frame(spec, input, Window { time, frame }, backend)?;
     Ok(Resolved { keys, types, calls, window: Window { time, frame } })
 }
 
@@ -82,7 +74,7 @@ pub(super) struct Resolved {
     pub(super) window: Window,
 }
 
-fn check_frame(spec: &OverAggregate, input: &LogicalType, window: Window, order: RetractOrder) -> Result<(), Reason> {
+fn check_frame(spec: &OverAggregate, input: &LogicalType, window: Window, backend: StateBackend) -> Result<(), Reason> {
     let unbounded = !window.frame.is_bounded();
     if unbounded && window.time == TimeDomain::Rowtime && spec.unbounded_version != UNBOUNDED_VERSION {
         return Err(Reason::new(format!(
@@ -106,7 +98,7 @@ fn check_frame(spec: &OverAggregate, input: &LogicalType, window: Window, order:
         OverFrame::Range { preceding_ms } if preceding_ms > LONGEST_RANGE_MS => {
             Err(Reason::new("the window is longer than the time that a timestamp has"))
         }
-        OverFrame::Range { .. } if order == RetractOrder::Hashed && sums_floats(spec, input) => Err(Reason::new(
+        OverFrame::Range { .. } if backend == StateBackend::Hashmap && sums_floats(spec, input) => Err(Reason::new(
             "in which order FLOAT and DOUBLE values leave a RANGE window, and so the last digits of their sum, depends on a hash map of Flink's heap state backend; with RocksDB it is native",
         )),
         _ => Ok(()),

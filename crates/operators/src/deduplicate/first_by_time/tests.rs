@@ -7,7 +7,8 @@ use streamfusion_plan::node::{self, KeepRow};
 use streamfusion_plan::types::{LogicalType, TimeAttribute, TimeDomain, TypeKind};
 use streamfusion_state::{KeyGroups, StateClock, StateContext};
 
-use crate::deduplicate::{Deduplicate, StoredKind, supports};
+use crate::StateBackend;
+use crate::deduplicate::{Deduplicate, supports};
 use crate::window::testing::{Event, Expected, Job, Row, batch, check, cuts, drain, events, input_type, row};
 use crate::{Operator, OperatorError};
 
@@ -37,7 +38,7 @@ fn spec(unique_keys: &[usize], ttl_ms: i64) -> node::Deduplicate {
 
 fn open(spec: &node::Deduplicate, context: &StateContext) -> Box<dyn Operator> {
     assert!(supports(spec, &timed()).is_ok());
-    Box::new(Deduplicate::try_new(spec, &timed(), StoredKind::AsEmitted, context).unwrap())
+    Box::new(Deduplicate::try_new(spec, &timed(), StateBackend::Hashmap, context).unwrap())
 }
 
 /// Flink's function, row by row. The watermark is forgotten between the parts.

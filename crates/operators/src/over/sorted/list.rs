@@ -37,6 +37,10 @@ pub(super) struct List<K> {
     pub(super) removed: Vec<u32>,
     /// Whether rows came or went since the batch began.
     pub(super) changed: bool,
+    /// How often the rows of its slot had been [cleared](streamfusion_state::RowEntries::clearings) when it was made.
+    pub(super) clearings: u32,
+    /// Bytes that were counted last.
+    pub(super) measured: usize,
 }
 
 /// Accumulators of a list.
@@ -129,8 +133,13 @@ pub(super) struct Folding<'a> {
 }
 
 impl<K: Ord + Clone> List<K> {
-    pub(super) fn new() -> Self {
-        Self { nodes: Vec::new(), tail: None, removed: Vec::new(), changed: false }
+    pub(super) fn new(clearings: u32) -> Self {
+        Self { nodes: Vec::new(), tail: None, removed: Vec::new(), changed: false, clearings, measured: 0 }
+    }
+
+    /// Bytes that its nodes take.
+    pub(super) fn bytes(&self) -> usize {
+        self.nodes.capacity() * size_of::<Node<K>>()
     }
 
     /// The rows with this sort key.

@@ -4,11 +4,13 @@
 //! the steps that give their values before and behind the change. Steps of many rows are taken at once, with the functions of the other OVER
 //! aggregates; then it shows how far values do change, and the output is put together from rows and values.
 //!
-//! As in Flink a row whose accumulators stay goes out no more, nor do those behind it.
+//! On the heap Flink finds the accumulators of a row equal to those that it wrote before: then the row does not go out, nor do those behind it.
+//! What it reads from RocksDB is equal to nothing, so that all rows behind a change go out, whatever their values.
 //!
-//! Follows: NonTimeRangeUnboundedPrecedingFunction, NonTimeRowsUnboundedPrecedingFunction, AbstractNonTimeUnboundedPrecedingOver, Flink 2.2,
-//! with the state backend on the heap. Differences: after a restore Flink finds no accumulators equal that it wrote before, and updates rows
-//! whose values stay. Where a row is taken back that is there several times, Flink's RANGE leaves out all of them until the next row of their
+//! State is the rows. A list is an index of them, made when its partition comes and is not known, and dropped when that leaves memory.
+//!
+//! Follows: NonTimeRangeUnboundedPrecedingFunction, NonTimeRowsUnboundedPrecedingFunction, AbstractNonTimeUnboundedPrecedingOver, Flink 2.2.
+//! Differences: after a restore on the heap Flink finds no accumulators equal that it wrote before, and updates rows whose values stay. Where a row is taken back that is there several times, Flink's RANGE leaves out all of them until the next row of their
 //! sort key, and where values stay behind a row that is taken back, its ROWS goes on with the wrong accumulators; here the results are
 //! right.
 
@@ -24,9 +26,10 @@ use streamfusion_plan::Reason;
 use streamfusion_plan::node::{self, OverFrame};
 use streamfusion_plan::types::LogicalType;
 use streamfusion_row::Batch;
+use streamfusion_state::canonical::Sections;
 use streamfusion_state::{
-    BatchKeys, Identity, KeyGroups, KeyLayout, KeyedState, KeyedTable, PackedRows, RowEntries, RowEntriesId, RowLayout,
-    StateClock, StateContext, Touched,
+    BatchKeys, Identity, KeyGroups, KeyLayout, KeyedState, KeyedTable, PackedRows, RestoreError, RowEntries,
+    RowEntriesId, RowLayout, StateClock, StateContext, StateError, StateSnapshot, Store, Touched,
 };
 
 use self::list::{Change, Fold, Folding, List, NONE, Node, Place, Tail};
@@ -37,7 +40,7 @@ use crate::definition::describe;
 use crate::group_agg::is_accumulate;
 use crate::keys::Keys;
 use crate::rank::sort_key::{BytesKeys, FixedKeys, SortKeys};
-use crate::{Operator, OperatorError};
+use crate::{Operator, OperatorError, Residence, StateBackend};
 
 pub(super) use self::support::supports;
 
@@ -53,15 +56,16 @@ const MOST_STEPS: usize = 1 << 16;
 pub(super) fn open(
     spec: &node::OverAggregate,
     input: &LogicalType,
+    backend: StateBackend,
     context: &StateContext,
 ) -> Result<Box<dyn Operator>, OperatorError> {
     let refused = |reason: Reason| OperatorError::Internal(reason.to_string());
     let order_by = [support::sort_field(spec)];
     match FixedKeys::try_new(&order_by, input) {
-        Some(keys) => Ok(Box::new(SortedOver::try_new(spec, input, keys, context)?)),
+        Some(keys) => Ok(Box::new(SortedOver::try_new(spec, input, keys, backend, context)?)),
         None => {
             let keys = BytesKeys::try_new(&order_by, input).map_err(refused)?;
-            Ok(Box::new(SortedOver::try_new(spec, input, keys, context)?))
+            Ok(Box::new(SortedOver::try_new(spec, input, keys, backend, context)?))
         }
     }
 }
@@ -76,8 +80,11 @@ struct SortedOver<S: SortKeys> {
     sort: S,
     /// Whether rows with equal sort keys share a value.
     shares: bool,
+    backend: StateBackend,
     /// By slot; none where the rows of the slot were not asked for yet.
     lists: Vec<Option<List<S::Key>>>,
+    /// Bytes that the nodes of the lists take.
+    list_bytes: usize,
     evaluation: Evaluation,
     /// The columns that calls read.
     read: Vec<usize>,
@@ -131,6 +138,7 @@ impl<S: SortKeys> SortedOver<S> {
         spec: &node::OverAggregate,
         input: &LogicalType,
         sort: S,
+        backend: StateBackend,
         context: &StateContext,
     ) -> Result<Self, OperatorError> {
         let resolved = support::resolve(spec, input).map_err(|reason| OperatorError::Internal(reason.to_string()))?;
@@ -148,7 +156,9 @@ impl<S: SortKeys> SortedOver<S> {
             rows,
             sort,
             shares: spec.frame == OverFrame::UnboundedRange,
+            backend,
             lists: Vec::new(),
+            list_bytes: 0,
             read: evaluation.columns(),
             evaluation,
             calls: spec.calls.len(),
@@ -178,7 +188,7 @@ impl<S: SortKeys> SortedOver<S> {
         Ok(())
     }
 
-    /// Makes the lists of the partitions of the batch that have none yet.
+    /// Makes the lists of the partitions of the batch that have none yet, or whose rows left memory.
     fn load_lists(&mut self) -> Result<(), OperatorError> {
         let most = self.touched.slots.iter().max().map_or(0, |slot| *slot as usize + 1);
         if self.lists.len() < most {
@@ -187,8 +197,13 @@ impl<S: SortKeys> SortedOver<S> {
         let (rows, _) = self.table.row_entries(self.rows)?;
         let (mut positions, mut of_slot) = (Vec::new(), Vec::new());
         for slot in &self.touched.slots {
-            let Some(list @ None) = self.lists.get_mut(*slot as usize) else { continue };
-            *list = Some(List::new());
+            let Some(list) = self.lists.get_mut(*slot as usize) else { continue };
+            let clearings = rows.clearings(*slot);
+            if list.as_ref().is_some_and(|list| list.clearings == clearings) {
+                continue;
+            }
+            drop_list(list, &mut self.list_bytes, &mut self.accumulators.table)?;
+            *list = Some(List::new(clearings));
             positions.extend(rows.walk(*slot));
             of_slot.resize(positions.len(), *slot);
         }
@@ -269,7 +284,7 @@ impl<S: SortKeys> SortedOver<S> {
             let result = self.evaluation.evaluate(&mut self.accumulators.table, &batch, &chunk)?;
             result.columns().get(self.types.len()..).unwrap_or_default().to_vec()
         };
-        self.resolved = Some(Resolved::new(&self.changes, values, self.calls)?);
+        self.resolved = Some(Resolved::new(&self.changes, values, self.calls, self.backend)?);
         self.changes.clear();
         self.fold.clear();
         for slot in &self.touched.slots {
@@ -295,12 +310,11 @@ impl<S: SortKeys> SortedOver<S> {
             }
             if list.nodes.is_empty() {
                 empty.push(*slot);
-                if let Some(Tail { slot, .. }) = list.tail.take() {
-                    self.accumulators.table.remove(slot)?;
-                }
-                *of_slot = None;
+                drop_list(of_slot, &mut self.list_bytes, &mut self.accumulators.table)?;
                 continue;
             }
+            let bytes = list.bytes();
+            self.list_bytes = self.list_bytes + bytes - std::mem::replace(&mut list.measured, bytes);
             if !std::mem::take(&mut list.changed) {
                 continue;
             }
@@ -320,11 +334,60 @@ impl<S: SortKeys> SortedOver<S> {
     }
 }
 
+/// Forgets a list and its accumulators. The rows are state's.
+fn drop_list<K>(
+    list: &mut Option<List<K>>,
+    list_bytes: &mut usize,
+    accumulators: &mut KeyedTable,
+) -> Result<(), StateError> {
+    let Some(list) = list.take() else { return Ok(()) };
+    *list_bytes = list_bytes.saturating_sub(list.measured);
+    list.tail.map_or(Ok(()), |Tail { slot, .. }| accumulators.remove(slot))
+}
+
 /// The packed row at a place.
 fn packed<'a>(rows: &'a RowEntries<()>, batch: &'a PackedRows, place: Place) -> &'a [u8] {
     match place {
         Place::State(position) => rows.row(position),
         Place::Batch(row) => batch.row(row as usize),
+    }
+}
+
+impl<S: SortKeys> KeyedState for SortedOver<S> {
+    fn table(&self) -> &'static str {
+        TABLE
+    }
+
+    fn snapshot(&mut self) -> Box<dyn StateSnapshot> {
+        self.table.snapshot()
+    }
+
+    fn restore(&mut self, sections: &Sections) -> Result<(), RestoreError> {
+        self.table.restore(sections)
+    }
+
+    fn bytes(&self) -> usize {
+        self.table.bytes()
+    }
+
+    fn attach(&mut self, store: &Store) -> Result<bool, StateError> {
+        KeyedState::attach(&mut self.table, store)
+    }
+
+    fn write_back(&mut self) -> Result<(), StateError> {
+        self.table.write_back()
+    }
+
+    /// With the rows that leave go the lists of their partitions.
+    fn evict(&mut self) -> Result<(), StateError> {
+        self.table.evict()?;
+        let (rows, _) = self.table.row_entries(self.rows)?;
+        for (slot, list) in (0_u32..).zip(&mut self.lists) {
+            if list.as_ref().is_some_and(|list| list.clearings != rows.clearings(slot)) {
+                drop_list(list, &mut self.list_bytes, &mut self.accumulators.table)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -354,12 +417,16 @@ impl<S: SortKeys> Operator for SortedOver<S> {
     }
 
     fn state(&mut self) -> Option<&mut dyn KeyedState> {
-        Some(&mut self.table)
+        Some(self)
+    }
+
+    fn residence(&self) -> Residence {
+        Residence::Cached
     }
 
     fn bundle_bytes(&self) -> usize {
-        let nodes: usize = self.lists.iter().flatten().map(|list| list.nodes.capacity()).sum();
-        nodes * size_of::<Node<S::Key>>()
+        self.list_bytes
+            + self.lists.capacity() * size_of::<Option<List<S::Key>>>()
             + self.accumulators.table.bytes()
             + self.evaluation.bytes()
             + self.fold.bytes()

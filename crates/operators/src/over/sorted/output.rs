@@ -9,7 +9,7 @@ use streamfusion_row::{Batch, RowKind};
 use streamfusion_state::RowEntries;
 
 use super::list::{Change, Place, What};
-use crate::{OUTPUT_BATCH_BYTES, OUTPUT_BATCH_ROWS, OperatorError};
+use crate::{OUTPUT_BATCH_BYTES, OUTPUT_BATCH_ROWS, OperatorError, StateBackend};
 
 /// A row that goes out.
 #[derive(Debug, Clone, Copy)]
@@ -30,10 +30,16 @@ pub(super) struct Resolved {
 }
 
 impl Resolved {
-    /// `values` has a column per call, and others behind those of the first `calls` that only tell whether accumulators changed.
-    pub(super) fn new(changes: &[Change], mut values: Vec<ArrayRef>, calls: usize) -> Result<Self, OperatorError> {
+    /// `values` has a column per call, and others behind those of the first `calls` that only tell whether accumulators changed. That
+    /// they stay counts on the heap alone.
+    pub(super) fn new(
+        changes: &[Change],
+        mut values: Vec<ArrayRef>,
+        calls: usize,
+        backend: StateBackend,
+    ) -> Result<Self, OperatorError> {
         let mut rows = Vec::with_capacity(changes.len());
-        if changes.iter().any(|change| change.what == What::Update) {
+        if backend == StateBackend::Hashmap && changes.iter().any(|change| change.what == What::Update) {
             let fields = values.iter().map(|column| SortField::new(column.data_type().clone())).collect();
             let converter = RowConverter::new(fields)?;
             let encoded = converter.convert_columns(&values)?;

@@ -8,7 +8,6 @@ use streamfusion_plan::types::{LogicalType, TypeKind};
 use streamfusion_state::StateTtl;
 
 use crate::keys::Keys;
-use crate::over::RetractOrder;
 use crate::over::support::{Shape, shape};
 use crate::rank::sort_key;
 
@@ -22,16 +21,7 @@ pub(super) struct Resolved {
 }
 
 /// Whether the aggregate is computed exactly as Flink does.
-pub(in crate::over) fn supports(
-    spec: &OverAggregate,
-    input: &LogicalType,
-    backend: RetractOrder,
-) -> Result<(), Reason> {
-    if backend == RetractOrder::ByTime {
-        return Err(Reason::new(
-            "sorted by another column than a time attribute, and Flink finds no accumulators equal in RocksDB, so that rows are updated whose values stay",
-        ));
-    }
+pub(in crate::over) fn supports(spec: &OverAggregate, input: &LogicalType) -> Result<(), Reason> {
     resolve(spec, input).map(drop)
 }
 

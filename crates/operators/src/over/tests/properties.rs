@@ -106,7 +106,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     let calls = calls_of(case);
     let all = calls.len() == calls_over(case.frame).len();
     let spec = spec(case.frame, case.ttl, calls);
-    supports(&spec, &input_type(case.attribute), RetractOrder::ByTime).unwrap();
+    supports(&spec, &input_type(case.attribute), StateBackend::RocksDb).unwrap();
     let mut model = Model::new(case.frame, case.attribute, case.ttl);
     let mut job = Job::open(&spec, case.attribute, 1);
     if case.is_stored {

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn reason(spec: &node::OverAggregate, attribute: TimeAttribute, order: RetractOrder) -> String {
-    supports(spec, &input_type(attribute), order).map_or_else(|reason| reason.to_string(), |()| "native".to_owned())
+fn reason(spec: &node::OverAggregate, attribute: TimeAttribute, backend: StateBackend) -> String {
+    supports(spec, &input_type(attribute), backend).map_or_else(|reason| reason.to_string(), |()| "native".to_owned())
 }
 
 #[test]
@@ -24,34 +24,34 @@ fn what_is_not_exact_stays_on_flink() {
     let rank = |frame| spec(frame, 0, vec![call("RANK", &[], false)]);
     let none = sum(OverFrame::Range { preceding_ms: 0 }, 0);
     let many = sum(OverFrame::Rows { preceding: i64::MAX }, 0);
-    use RetractOrder::{ByTime, Hashed};
+    use StateBackend::{Hashmap, RocksDb};
     use TimeAttribute::{Proctime, Regular, Rowtime};
     let cases = [
-        (&sum(rows, 5), Rowtime, Hashed, "native"),
-        (&sum(rows, 0), Regular, ByTime, "sorted by another column than a time attribute"),
-        (&floats, Rowtime, Hashed, "depends on a hash map of Flink's heap state backend"),
-        (&floats, Rowtime, ByTime, "native"),
-        (&distinct(5), Proctime, Hashed, "but not the values that it has seen"),
-        (&distinct(0), Proctime, Hashed, "native"),
-        (&distinct(5), Rowtime, Hashed, "native"),
-        (&version, Rowtime, Hashed, "version 1 of Flink's unbounded OVER window"),
-        (&version, Proctime, Hashed, "native"),
-        (&listagg, Rowtime, Hashed, "the aggregate function LISTAGG is not supported natively"),
-        (&lag(rows, &[TEXT, TWO, X]), Proctime, Hashed, "native"),
-        (&lag(range, &[LONG]), Rowtime, Hashed, "Flink has no LAG over a window that rows leave"),
-        (&lag(rows, &[LONG, LONG]), Rowtime, Hashed, "an offset or a default that differs from row to row"),
-        (&lag(rows, &[LONG, X]), Rowtime, Hashed, "an offset that is no INT"),
-        (&lag(rows, &[LONG, TWO, X]), Rowtime, Hashed, "a default of another type than its value"),
-        (&not_null, Rowtime, Hashed, "with a default that may not"),
-        (&negative, Rowtime, Hashed, "a negative offset"),
-        (&rank(OverFrame::UnboundedRange), Rowtime, Hashed, "native"),
-        (&rank(range), Rowtime, Hashed, "Flink has no RANK over such a window"),
-        (&none, Proctime, Hashed, "Flink drops rows before they are aggregated"),
-        (&none, Rowtime, Hashed, "native"),
-        (&many, Rowtime, Hashed, "more rows than a number has"),
+        (&sum(rows, 5), Rowtime, Hashmap, "native"),
+        (&sum(rows, 0), Regular, RocksDb, "sorted by another column than a time attribute"),
+        (&floats, Rowtime, Hashmap, "depends on a hash map of Flink's heap state backend"),
+        (&floats, Rowtime, RocksDb, "native"),
+        (&distinct(5), Proctime, Hashmap, "but not the values that it has seen"),
+        (&distinct(0), Proctime, Hashmap, "native"),
+        (&distinct(5), Rowtime, Hashmap, "native"),
+        (&version, Rowtime, Hashmap, "version 1 of Flink's unbounded OVER window"),
+        (&version, Proctime, Hashmap, "native"),
+        (&listagg, Rowtime, Hashmap, "the aggregate function LISTAGG is not supported natively"),
+        (&lag(rows, &[TEXT, TWO, X]), Proctime, Hashmap, "native"),
+        (&lag(range, &[LONG]), Rowtime, Hashmap, "Flink has no LAG over a window that rows leave"),
+        (&lag(rows, &[LONG, LONG]), Rowtime, Hashmap, "an offset or a default that differs from row to row"),
+        (&lag(rows, &[LONG, X]), Rowtime, Hashmap, "an offset that is no INT"),
+        (&lag(rows, &[LONG, TWO, X]), Rowtime, Hashmap, "a default of another type than its value"),
+        (&not_null, Rowtime, Hashmap, "with a default that may not"),
+        (&negative, Rowtime, Hashmap, "a negative offset"),
+        (&rank(OverFrame::UnboundedRange), Rowtime, Hashmap, "native"),
+        (&rank(range), Rowtime, Hashmap, "Flink has no RANK over such a window"),
+        (&none, Proctime, Hashmap, "Flink drops rows before they are aggregated"),
+        (&none, Rowtime, Hashmap, "native"),
+        (&many, Rowtime, Hashmap, "more rows than a number has"),
     ];
-    for (spec, attribute, order, expected) in cases {
-        let reason = reason(spec, attribute, order);
+    for (spec, attribute, backend, expected) in cases {
+        let reason = reason(spec, attribute, backend);
         assert!(reason.contains(expected), "{reason}, not {expected}");
     }
 }

@@ -157,7 +157,7 @@ fn rows_are_numbered_and_constants_are_added_up() {
     let three = Literal::Integer(3);
     of_constants.constants.push(node::Constant { value: three, ty: ty.clone() });
     of_constants.calls.push(AggCall { args: vec![X + 1], ty, ..call("SUM", &[LONG], false) });
-    supports(&of_constants, &input_type(TimeAttribute::Rowtime), RetractOrder::Hashed).unwrap();
+    supports(&of_constants, &input_type(TimeAttribute::Rowtime), StateBackend::Hashmap).unwrap();
     let context = StateContext { key_groups: streamfusion_state::KeyGroups::all(1), clock: StateClock::fixed(0) };
     let mut operator = OverAggregate::try_new(&of_constants, &input_type(TimeAttribute::Rowtime), &context).unwrap();
     operator.push(batch(&[row(1, None, 2), row(1, None, 1)])).unwrap();
