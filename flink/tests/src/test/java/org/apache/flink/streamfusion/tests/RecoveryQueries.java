@@ -8,8 +8,10 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.LongSummaryStatistics;
+import java.util.Map;
 import java.util.function.LongUnaryOperator;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import java.util.stream.LongStream;
 
 /** Statements over the ids of a {@link Trial}, one for each kind of state, and what they result in however often they were interrupted. */
@@ -18,14 +20,28 @@ final class RecoveryQueries {
     static final long GROUPS = 97;
 
     /** A statement that reads {@code ids} and writes {@code counts}, and what is in that table in the end. */
-    record Query(String insert, String columns, String expected, String operator) {
+    record Query(String insert, String columns, String expected, String operator, Map<String, String> options) {
+        Query(String insert, String columns, String expected, String operator) {
+            this(insert, columns, expected, operator, Map.of());
+        }
+
         Query(String insert, String columns, String expected) {
             this(insert, columns, expected, "GroupAggregate");
         }
 
         /** The same where another node keeps the state. */
         Query keptBy(String otherOperator) {
-            return new Query(insert, columns, expected, otherOperator);
+            return new Query(insert, columns, expected, otherOperator, options);
+        }
+
+        /** The same with options of the job. */
+        Query with(Map<String, String> otherOptions) {
+            return new Query(insert, columns, expected, operator, otherOptions);
+        }
+
+        @Override
+        public String toString() {
+            return operator + ": " + insert;
         }
     }
 
@@ -49,7 +65,8 @@ final class RecoveryQueries {
             "INSERT INTO counts SELECT MOD(a.id, 7), COUNT(*), COUNT(b.id), SUM(b.id) FROM ids AS a LEFT JOIN "
                     + "(SELECT id FROM ids WHERE MOD(id, 3) = 0) AS b ON a.id = b.id GROUP BY MOD(a.id, 7)",
             "k BIGINT, n BIGINT, m BIGINT, s BIGINT, PRIMARY KEY (k) NOT ENFORCED",
-            expectedMatches());
+            expectedMatches(),
+            "Join");
 
     /** The highest ids of each group: of rows that are only inserted the first ones are kept. */
     static final Query HIGHEST = new Query(
@@ -118,9 +135,99 @@ final class RecoveryQueries {
             LongStream.range(0, IDS).mapToObj(id -> "(%d, %d)".formatted(id, id % GROUPS)).sorted().collect(Collectors.joining("\n")),
             "TemporalSort");
 
+    /** Each id with those of its key in its window. */
+    static final Query IN_ONE_WINDOW = new Query(
+            "INSERT INTO counts SELECT MOD(a.k, 7), COUNT(*), SUM(b.id) FROM (" + inWindows("*") + ") AS a JOIN (" + inWindows("*")
+                    + ") AS b ON a.k = b.k AND a.window_start = b.window_start AND a.window_end = b.window_end GROUP BY MOD(a.k, 7)",
+            "k BIGINT, n BIGINT, s BIGINT, PRIMARY KEY (k) NOT ENFORCED",
+            expectedPairs(),
+            "WindowJoin");
+
+    /** The highest ids of each key in each window. */
+    static final Query HIGHEST_IN_WINDOWS = new Query(
+            "INSERT INTO counts SELECT id / 1000, k, n, id FROM (" + inWindows("*, " + numbered("id DESC")) + ") WHERE n <= 2",
+            "w BIGINT, k BIGINT, n BIGINT, id BIGINT, PRIMARY KEY (w, k, n) NOT ENFORCED",
+            expectedHighestInWindows(2, "%d, %d, %d, %d"),
+            "WindowRank");
+
+    /** The last id of each key in each window. */
+    static final Query LAST_IN_WINDOWS = new Query(
+            "INSERT INTO counts SELECT id / 1000, k, id FROM (" + inWindows("*, " + numbered("ts DESC")) + ") WHERE n = 1",
+            "w BIGINT, k BIGINT, id BIGINT, PRIMARY KEY (w, k) NOT ENFORCED",
+            expectedHighestInWindows(1, "%1$d, %2$d, %4$d"),
+            "WindowDeduplicate");
+
+    /** As {@link #WINDOWS}, in the older syntax. */
+    static final Query GROUP_WINDOWS = new Query(
+            "INSERT INTO counts SELECT MIN(id) / 1000, k, COUNT(*), SUM(id) FROM timed GROUP BY k, TUMBLE(ts, INTERVAL '1' SECOND)",
+            WINDOWS.columns(),
+            WINDOWS.expected(),
+            "GroupWindowAggregate");
+
+    /** How many whole seconds the sessions of ids take, without an aggregate in them. */
+    static final Query SESSIONS_OF_ROWS = new Query(
+            "INSERT INTO counts SELECT MOD(k, 7), COUNT(*), SUM(TIMESTAMPDIFF(SECOND, window_start, window_end)) FROM TABLE(SESSION("
+                    + "TABLE bursts PARTITION BY k, DESCRIPTOR(ts), INTERVAL '0.5' SECOND)) GROUP BY MOD(k, 7)",
+            "k BIGINT, n BIGINT, s BIGINT, PRIMARY KEY (k) NOT ENFORCED",
+            expectedSeconds(),
+            "WindowTableFunction");
+
+    /** The first id of each 500, which waits until its time has come. */
+    static final Query FIRST_BY_TIME = new Query(
+            "INSERT INTO counts SELECT k, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) AS n "
+                    + "FROM (SELECT id / 500 AS k, id, ts FROM timed)) WHERE n = 1",
+            "k BIGINT, id BIGINT, PRIMARY KEY (k) NOT ENFORCED",
+            LongStream.range(0, IDS / 500).mapToObj(k -> "(%d, %d)".formatted(k, 500 * k)).sorted().collect(Collectors.joining("\n")),
+            "Deduplicate");
+
+    /** The last id of each group. */
+    static final Query LAST_BY_TIME = new Query(
+            "INSERT INTO counts SELECT k, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS n FROM timed) "
+                    + "WHERE n = 1",
+            "k BIGINT, id BIGINT, PRIMARY KEY (k) NOT ENFORCED",
+            LongStream.range(IDS - GROUPS, IDS)
+                    .mapToObj(id -> "(%d, %d)".formatted(id % GROUPS, id))
+                    .sorted()
+                    .collect(Collectors.joining("\n")),
+            "Deduplicate");
+
+    /** The highest ids of all. */
+    static final Query HIGHEST_OF_ALL = new Query(
+            "INSERT INTO counts SELECT MOD(id, 3), COUNT(*), SUM(id) FROM (SELECT id FROM ids ORDER BY id DESC LIMIT 30) GROUP BY MOD(id, 3)",
+            "k BIGINT, n BIGINT, s BIGINT, PRIMARY KEY (k) NOT ENFORCED",
+            LongStream.range(0, 3)
+                    .mapToObj(k -> "(%d, 10, %d)".formatted(k, 10 * (IDS - 30 + k) + 3 * 45))
+                    .collect(Collectors.joining("\n")),
+            "SortLimit");
+
+    /** Some ids, most of them before the job stops. */
+    static final Query SOME = new Query(
+            "INSERT INTO counts SELECT 1, COUNT(*), COUNT(DISTINCT id) FROM (SELECT id FROM ids LIMIT 13000)",
+            "k INT, n BIGINT, d BIGINT, PRIMARY KEY (k) NOT ENFORCED",
+            "(1, 13000, 13000)",
+            "Limit");
+
+    /** Sums of the ids from each one to the last of its 20, in the order of a column that is no time. */
+    static final Query RUNNING_BACKWARDS = new Query(
+            "INSERT INTO counts SELECT MOD(MOD(id, %d), 7), COUNT(*), SUM(s) FROM (SELECT id, SUM(id) OVER (PARTITION BY id / 20 ORDER BY o) AS s "
+                    .formatted(GROUPS)
+                    + "FROM (SELECT id, -MOD(id, 20) AS o FROM ids)) GROUP BY MOD(MOD(id, %d), 7)".formatted(GROUPS),
+            "k BIGINT, n BIGINT, s BIGINT, PRIMARY KEY (k) NOT ENFORCED",
+            expectedSums(id -> LongStream.range(id, id / 20 * 20 + 20).sum()),
+            "OverAggregate");
+
     static final Query FIRST_BY_ARRIVAL = byArrival("ASC", 0);
     static final Query LAST_BY_ARRIVAL = byArrival("DESC", IDS - TrialIdsFactory.PARTITIONS);
     static final Query LAST_UPSERTS = onePerKey("latest", "ChangelogNormalize", IDS - TrialIdsFactory.PARTITIONS);
+
+    /** The ids with the second in which they are. */
+    private static String inWindows(String columns) {
+        return "SELECT " + columns + " FROM TABLE(TUMBLE(TABLE timed, DESCRIPTOR(ts), INTERVAL '1' SECOND))";
+    }
+
+    private static String numbered(String order) {
+        return "ROW_NUMBER() OVER (PARTITION BY window_start, window_end, k ORDER BY " + order + ") AS n";
+    }
 
     private static String expectedCounts() {
         List<String> rows = new ArrayList<>();
@@ -193,6 +300,53 @@ final class RecoveryQueries {
         }
         rows.sort(Comparator.naturalOrder());
         return String.join("\n", rows);
+    }
+
+    /** Of each key in each 1,000 ids the highest ones, from above: which thousand, the key, the rank and the id. */
+    private static String expectedHighestInWindows(int ranks, String format) {
+        List<String> rows = new ArrayList<>();
+        for (long window = 0; window < IDS / 1000; window++) {
+            for (long key = 0; key < GROUPS; key++) {
+                long last = 1000 * window + 999;
+                long highest = last - Math.floorMod(last - key, GROUPS);
+                for (int rank = 1; rank <= ranks; rank++) {
+                    rows.add("(" + format.formatted(window, key, rank, highest - (rank - 1) * GROUPS) + ")");
+                }
+            }
+        }
+        rows.sort(Comparator.naturalOrder());
+        return String.join("\n", rows);
+    }
+
+    /** Per remainder by 7 of the keys: how many pairs of ids there are in each 1,000, and the sum of the second ones. */
+    private static String expectedPairs() {
+        long[] counts = new long[7];
+        long[] sums = new long[7];
+        for (long id = 0; id < IDS; id++) {
+            int key = (int) (id % GROUPS);
+            long first = id / 1000 * 1000;
+            long others = LongStream.range(first, first + 1000).filter(other -> other % GROUPS == key).count();
+            counts[key % 7] += others;
+            sums[key % 7] += others * id;
+        }
+        return IntStream.range(0, 7).mapToObj(k -> "(%d, %d, %d)".formatted(k, counts[k], sums[k])).collect(Collectors.joining("\n"));
+    }
+
+    /** Per remainder by 7 of the keys: how many ids there are in the first 3,000 of each 4,000, and the sum of how long their sessions take. */
+    private static String expectedSeconds() {
+        long[] counts = new long[7];
+        long[] sums = new long[7];
+        for (long burst = 0; burst < IDS / 4000; burst++) {
+            for (long key = 0; key < GROUPS; key++) {
+                final long residue = key;
+                LongSummaryStatistics ids = LongStream.range(4000 * burst, 4000 * burst + 3000)
+                        .filter(id -> id % GROUPS == residue)
+                        .summaryStatistics();
+                counts[(int) (key % 7)] += ids.getCount();
+                sums[(int) (key % 7)] += ids.getCount() * ((ids.getMax() - ids.getMin() + 500) / 1000);
+            }
+        }
+        return IntStream.range(0, 7).mapToObj(k -> "(%d, %d, %d)".formatted(k, counts[k], sums[k])).collect(Collectors.joining("\n"));
     }
 
     /** Per remainder by 7 of the keys: how many ids there are, and the sum of what each is worth. */

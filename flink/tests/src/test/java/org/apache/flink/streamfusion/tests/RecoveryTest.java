@@ -10,38 +10,22 @@ import static org.apache.flink.streamfusion.tests.RecoveryQueries.LAST_BY_ARRIVA
 import static org.apache.flink.streamfusion.tests.RecoveryQueries.LAST_UPSERTS;
 import static org.apache.flink.streamfusion.tests.RecoveryQueries.NEIGHBOURS;
 import static org.apache.flink.streamfusion.tests.RecoveryQueries.RUNNING;
-import static org.apache.flink.streamfusion.tests.RecoveryQueries.SESSIONS;
-import static org.apache.flink.streamfusion.tests.RecoveryQueries.SORTED;
-import static org.apache.flink.streamfusion.tests.RecoveryQueries.VERSIONS;
 import static org.apache.flink.streamfusion.tests.RecoveryQueries.WINDOWS;
-import static org.apache.flink.streamfusion.tests.RecoveryQueries.createTables;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import org.apache.flink.api.common.JobStatus;
 import org.apache.flink.configuration.CheckpointingOptions;
-import org.apache.flink.configuration.ConfigOption;
-import org.apache.flink.configuration.ConfigOptions;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.configuration.ExternalizedCheckpointRetention;
 import org.apache.flink.configuration.PipelineOptions;
-import org.apache.flink.configuration.RestartStrategyOptions;
-import org.apache.flink.configuration.StateBackendOptions;
-import org.apache.flink.configuration.StateRecoveryOptions;
 import org.apache.flink.core.execution.JobClient;
 import org.apache.flink.core.execution.SavepointFormatType;
 import org.apache.flink.streamfusion.tests.RecoveryQueries.Query;
-import org.apache.flink.streamfusion.tests.connector.Change;
-import org.apache.flink.streamfusion.tests.connector.ParityCollectFactory;
 import org.apache.flink.streamfusion.tests.connector.Trial;
-import org.apache.flink.table.api.CompiledPlan;
-import org.apache.flink.table.api.PlanReference;
-import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
-import org.apache.flink.util.ExceptionUtils;
 
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -54,133 +38,12 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
 import java.util.stream.Stream;
 
 /** Native jobs that fail, are stopped, moved and rescaled: every id of the source is in the final result once. */
 @RequiresNative
 @Timeout(120)
-class RecoveryTest {
-    private static final ConfigOption<Boolean> ENABLED =
-            ConfigOptions.key(Engine.ENABLED).booleanType().defaultValue(true);
-
-    @TempDir private Path directory;
-
-    /** The table that all attempts and all jobs of a test write. */
-    private final MaterializedTable table = MaterializedTable.ofUpserts();
-
-    private final List<Change> changes = new ArrayList<>();
-
-    /** How a job keeps its state. With full checkpoints of RocksDB nothing stays in memory but the keys of the last batch. */
-    private Configuration configuration(String backend) {
-        Configuration configuration = new Configuration();
-        Engine.NATIVE.select(configuration);
-        configuration.set(StateBackendOptions.STATE_BACKEND, backend.split(" ")[0]);
-        configuration.set(CheckpointingOptions.INCREMENTAL_CHECKPOINTS, backend.endsWith("incremental"));
-        if (backend.equals("rocksdb")) {
-            configuration.setString("streamfusion.state.cache.max-size", "1");
-        }
-        configuration.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, directory.resolve("checkpoints").toUri().toString());
-        configuration.set(RestartStrategyOptions.RESTART_STRATEGY, "fixed-delay");
-        configuration.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_ATTEMPTS, 3);
-        configuration.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_DELAY, Duration.ofMillis(1));
-        return configuration;
-    }
-
-    /** Tables, and the plan of the job as it is once and for all, whatever it is restored with. */
-    private final class Job implements AutoCloseable {
-        private final Query query;
-        private final Trial trial;
-        private final String sinkId = ParityCollectFactory.register(change -> {
-            changes.add(change);
-            table.apply(change);
-        });
-        private String plan;
-        private JobClient client;
-
-        Job(Trial trial) {
-            this(COUNTS, trial);
-        }
-
-        Job(Query query, Trial trial) {
-            this.query = query;
-            this.trial = trial;
-        }
-
-        JobClient submit(Configuration configuration, int parallelism) throws Exception {
-            StreamTableEnvironment environment = LocalCluster.tableEnvironment(configuration, parallelism);
-            createTables(environment, trial.name());
-            environment.executeSql(new ParitySink(
-                            "counts", query.columns(), ParitySink.UPSERT_KINDS)
-                    .createTable(sinkId));
-            if (plan == null) {
-                plan = environment.compilePlanSql(query.insert()).asJsonString();
-            }
-            CompiledPlan compiled = environment.loadPlan(PlanReference.fromJsonString(plan));
-            PlanReport report = PlanReport.parse(compiled.explain());
-            if (configuration.get(ENABLED)) {
-                assertThat(report.nativeNodes()).as(report.decisions()).extracting(PlanReport.Node::kind)
-                        .contains(query.operator());
-                if (!configuration.getString("table.exec.mini-batch.enabled", "false").equals("true")) {
-                    assertThat(report.stockNodes()).as(report.decisions()).allMatch(PlanReport.Node::isEndOfPlan);
-                }
-            } else {
-                assertThat(report.nativeNodes()).as(report.decisions()).isEmpty();
-            }
-            client = compiled.execute().getJobClient().orElseThrow();
-            return client;
-        }
-
-        @Override
-        public void close() throws Exception {
-            LocalCluster.end(client);
-            ParityCollectFactory.unregister(sinkId);
-            trial.close();
-            Parity.checkReleased();
-        }
-    }
-
-    private void assertEveryIdIsCountedOnce() {
-        assertResult(COUNTS);
-    }
-
-    private void assertResult(Query query) {
-        assertThat(String.join("\n", table.rows())).isEqualTo(query.expected());
-    }
-
-    /** Asks again until the job is there and all tasks run. */
-    private static String answer(ThrowingRequest request) throws Exception {
-        while (true) {
-            try {
-                return request.send().get();
-            } catch (ExecutionException e) {
-                String cause = ExceptionUtils.stringifyException(e);
-                if (!cause.contains("Not all required tasks") && !cause.contains("initializing job")) {
-                    throw e;
-                }
-                Thread.sleep(10);
-            }
-        }
-    }
-
-    private interface ThrowingRequest {
-        CompletableFuture<String> send() throws Exception;
-    }
-
-    private String stopWithSavepoint(JobClient client, SavepointFormatType format) throws Exception {
-        return answer(() -> client.stopWithSavepoint(false, directory.resolve("savepoints").toUri().toString(), format));
-    }
-
-    private static void await(JobClient client) throws Exception {
-        client.getJobExecutionResult().get();
-        assertThat(client.getJobStatus().get()).isEqualTo(JobStatus.FINISHED);
-    }
-
-    private static Configuration restoredFrom(String snapshot, Configuration configuration) {
-        configuration.set(StateRecoveryOptions.SAVEPOINT_PATH, snapshot);
-        return configuration;
-    }
+class RecoveryTest extends RecoveryTestBase {
 
     // -------------------------------------------------------------------------------------------------------- failure
 
@@ -240,29 +103,6 @@ class RecoveryTest {
             await(client);
             assertThat(job.trial.restored()).isPositive();
             assertResult(JOINED);
-        }
-    }
-
-    static List<Query> everyKindOfState() {
-        return List.of(
-                JOINED, HIGHEST, BEHIND, WINDOWS, SESSIONS, RUNNING, NEIGHBOURS, VERSIONS, SORTED, LAST_BY_ARRIVAL, LAST_UPSERTS);
-    }
-
-    /** By canonical savepoints, and to another parallelism on the way. */
-    @ParameterizedTest
-    @MethodSource("everyKindOfState")
-    void stateMovesFromTheHeapToRocksDbAndBack(Query query) throws Exception {
-        try (Job job = new Job(query, Trial.waiting(2))) {
-            JobClient first = job.submit(configuration("hashmap"), 2);
-            job.trial.awaitHalf();
-            String fromHeap = stopWithSavepoint(first, SavepointFormatType.CANONICAL);
-            await(first);
-            JobClient second = job.submit(restoredFrom(fromHeap, configuration("rocksdb")), 3);
-            String fromRocksDb = stopWithSavepoint(second, SavepointFormatType.CANONICAL);
-            await(second);
-            job.trial.release();
-            await(job.submit(restoredFrom(fromRocksDb, configuration("hashmap")), 2));
-            assertResult(query);
         }
     }
 
