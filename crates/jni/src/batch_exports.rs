@@ -4,7 +4,7 @@ use jni::EnvUnowned;
 use jni::objects::{JByteBuffer, JClass, JLongArray};
 use jni::sys::{jint, jlong};
 use streamfusion_row::export::Export;
-use streamfusion_row::{fragment, frame};
+use streamfusion_row::{Batch, fragment, frame};
 
 use crate::guard::{NativeError, guard};
 use crate::objects::{BATCHES, OpenBatch, with_stage};
@@ -108,20 +108,24 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_batchEx
     guard(env, |env| with_export(batch, |export| Ok(addresses.set_region(env, 0, export.addresses())?)));
 }
 
-/// `ByteBuffer stageEncodeRows(long stage, long batch, long[] offsets)`: the rows' bytes, or null if rows of this output have no such
-/// form here; fills in the address of their offsets. Both are valid until rows of this stage are encoded again, or it is closed.
+/// `ByteBuffer stageEncodeRows(long stage, long batch, int first, int rows, long[] offsets)`: the bytes of some rows, or null if rows of
+/// this output have no such form here; fills in the address of their offsets. Both are valid until rows of this stage are encoded again, or
+/// it is closed.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageEncodeRows<'a>(
     env: EnvUnowned<'a>,
     _: JClass<'a>,
     stage: jlong,
     batch: jlong,
+    first: jint,
+    rows: jint,
     offsets: JLongArray<'a>,
 ) -> JByteBuffer<'a> {
     guard(env, |env| {
         let open = BATCHES.get(batch)?;
+        let some = slice(&open.batch, first, rows)?;
         let found = with_stage(stage, |stage| {
-            let rows = stage.encode_rows(&open.batch)?;
+            let rows = stage.encode_rows(&some)?;
             Ok(rows.map(|rows| (rows.bytes.as_ptr(), rows.bytes.len(), address(rows.offsets.as_ptr()))))
         })?;
         let Some((bytes, length, first_offset)) = found else { return Ok(JByteBuffer::default()) };
@@ -132,6 +136,14 @@ pub extern "system" fn Java_org_apache_flink_streamfusion_runtime_Native_stageEn
         // closed. Java reads the buffer, and only before either: `BinaryExit` moves the rows that it still needs to the heap first.
         Ok(unsafe { env.new_direct_byte_buffer(bytes.cast_mut(), length) }?)
     })
+}
+
+/// Rows `first..first + rows`, without a copy.
+fn slice(batch: &Batch, first: jint, rows: jint) -> Result<Batch, NativeError> {
+    let outside = |name, value: jint| NativeError::Argument { name, value: value.into() };
+    let start = usize::try_from(first).map_err(|_| outside("first", first))?;
+    let length = usize::try_from(rows).map_err(|_| outside("rows", rows))?;
+    batch.slice(start, length).map_err(|_| outside("rows", rows))
 }
 
 fn address<T>(first: *const T) -> jlong {

@@ -284,6 +284,9 @@ impl Records {
     }
 }
 
+/// Rows whose place in the table is read at once: what they touch fits into the cache nearest to the core.
+const WARMED_ROWS: usize = 128;
+
 /// What a batch does to the rows of its input.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Written<'a> {
@@ -367,9 +370,15 @@ fn write_several(
     written: &Written<'_>,
 ) -> Result<(), OperatorError> {
     let (entries, slots) = table.row_entries(rows)?;
+    let slot_of = |row: usize| touched.groups.get(row).and_then(|key| touched.slots.get(*key as usize)).copied();
+    let mut warm_before = 0;
     for (row, accumulates) in written.changes() {
-        let slot = touched.groups.get(row).and_then(|key| touched.slots.get(*key as usize));
-        let slot = *slot.ok_or_else(|| OperatorError::Internal("a row without a key".to_owned()))?;
+        if row >= warm_before {
+            warm_before = row + WARMED_ROWS;
+            let next = row..warm_before.min(touched.groups.len());
+            entries.warm(packed, next.filter_map(|row| Some((slot_of(row)?, row))));
+        }
+        let slot = slot_of(row).ok_or_else(|| OperatorError::Internal("a row without a key".to_owned()))?;
         let (found, degree) = (entries.find(slot, packed, row), written.degree(row));
         match (found, accumulates, repeat) {
             (None, true, _) => {

@@ -16,6 +16,7 @@ mod stored;
 #[cfg(test)]
 mod tests;
 
+use std::hint::black_box;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -34,6 +35,9 @@ use crate::map::{combine, place};
 use crate::paged::{PagedVec, Value};
 use crate::slots::{NONE, Slots};
 use crate::ttl::{LastWrites, StateTtl};
+
+/// Fewer rows are in the cache anyway.
+const WORTH_WARMING: usize = 16 << 10;
 
 /// A row in its list. The first one of a list has the last one in front of it.
 #[derive(Debug, Clone, Copy)]
@@ -150,6 +154,22 @@ impl<V: Value + Copy> RowEntries<V> {
             return None;
         }
         Some(position)
+    }
+
+    /// Reads what [`find`](RowEntries::find) and [`append`](RowEntries::append) of these rows, each a slot and a row of `batch`, will read,
+    /// for nothing but to have it in the cache. No row depends on another one here, so that the processor waits for many of
+    /// them at once; in what follows each would wait for itself.
+    pub fn warm(&self, batch: &PackedRows, rows: impl Iterator<Item = (u32, usize)> + Clone) {
+        if self.len() < WORTH_WARMING {
+            return;
+        }
+        let found = |(slot, row): (u32, usize)| {
+            let short = combine(slot, batch.hash(row)?);
+            self.index.find(place(&(short, 0)), |candidate| candidate.0 == short).map(|found| found.1)
+        };
+        black_box(rows.clone().filter_map(found).fold(0, u32::wrapping_add));
+        let behind_last = |(slot, _): (u32, usize)| self.last(slot).map(|last| self.nodes.get(last).next);
+        black_box(rows.filter_map(behind_last).fold(0, u32::wrapping_add));
     }
 
     /// Whether the row at `position` is one of `slot`, and the same as row `row` of `batch`.

@@ -21,6 +21,9 @@ import java.util.function.Consumer;
  */
 final class BinaryExit {
 
+    /** Rows that are written at once: column by column, so all of them should stay in the cache. */
+    private static final int PART_ROWS = 512;
+
     /** Of an array, unless a single row takes more. */
     private static final int ARRAY_BYTES = 256 << 10;
 
@@ -51,10 +54,19 @@ final class BinaryExit {
      * between two rows of this one.
      */
     boolean emit(long stage, long batch, int rows, Consumer<RowData> consumer) {
+        for (int first = 0; first < rows; first += PART_ROWS) {
+            if (!emit(stage, batch, first, Math.min(PART_ROWS, rows - first), consumer)) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private boolean emit(long stage, long batch, int first, int rows, Consumer<RowData> consumer) {
         if (lent != null) {
             lent.moveToHeap(); // the stage writes over them now
         }
-        final ByteBuffer buffer = Native.stageEncodeRows(stage, batch, firstOffset);
+        final ByteBuffer buffer = Native.stageEncodeRows(stage, batch, first, rows, firstOffset);
         if (buffer == null) {
             return false;
         }

@@ -220,11 +220,11 @@ public final class Native {
     static native void batchExport(long batch, long[] addresses);
 
     /**
-     * Writes a batch that the stage put out as BinaryRows: their bytes, of which the buffer has the first 2 GiB. Fills in the address of a
-     * long per row and one more: where each row starts in them and where the last ends. Valid until rows of this stage are
-     * written again, or it is closed. Null if there is no such form for rows of this output.
+     * Writes rows of a batch that the stage put out as BinaryRows: their bytes, of which the buffer has the first 2 GiB. Fills in the
+     * address of a long per row and one more: where each row starts in them and where the last ends. Valid until rows of this
+     * stage are written again, or it is closed. Null if there is no such form for rows of this output.
      */
-    static native ByteBuffer stageEncodeRows(long stage, long batch, long[] offsets);
+    static native ByteBuffer stageEncodeRows(long stage, long batch, int first, int rows, long[] offsets);
 
     // ----------------------------------------------------------------------------------------------------- testing
 
