@@ -2,6 +2,7 @@
 #
 #   make demo                  a real SQL job, stock and native, results compared   (SQL=path for a script of your own)
 #   make test                  format, lints, Rust and Java tests, the demo
+#   make parity-rocksdb        the tests of parity of operators with state, with their state in RocksDB: with no cache, a small one, a large one
 #   make rocksdb-valgrind      the tests of the binding to RocksDB under valgrind, which must be installed
 #   make bench                 Criterion benches of operators
 #   make bench-job             whole jobs, stock and native in turn                 (JOBS=ad for some of them)
@@ -27,10 +28,10 @@ LIBRARY := $(CARGO_TARGET_DIR)/release/libstreamfusion_jni.so
 MVN := mvn -B -q -f flink/pom.xml -Dstreamfusion.native.library=$(LIBRARY)
 SQL ?= demo/flights.sql
 
-.PHONY: help tools library jars data distribution rocksdb demo test check rust-test java-test bench bench-job bench-window bench-rocksdb bench-checkpoint nexmark package cli clean rocksdb-valgrind
+.PHONY: help tools library jars data distribution rocksdb demo test check rust-test java-test bench bench-job bench-window bench-rocksdb bench-checkpoint nexmark package cli clean rocksdb-valgrind parity-rocksdb
 
 help:
-	@sed -n '3,12s/^# *//p' Makefile
+	@sed -n '3,13s/^# *//p' Makefile
 
 tools:
 	@for tool in cargo java mvn python3; do command -v $$tool >/dev/null || { \
@@ -71,6 +72,19 @@ distribution: tools
 
 java-test: library distribution
 	$(MVN) -Dstreamfusion.flink.home="$(FLINK_HOME)" package
+
+# Operators that keep state, each of whose tests compares with Flink over the same backend. `make test` runs them once, with most state on the heap.
+STATEFUL := GroupAggregate MiniBatchGroupAggregate TwoPhaseAggregate Deduplicate ChangelogNormalize TopN Join OverAggregate WindowAggregate \
+  GroupWindow SessionWindow WindowTableFunction WindowJoin WindowTopN WindowDeduplicate IntervalJoin TemporalJoin TemporalSort Collection NestedRow
+# The sizes are those of the cache of native operators; with one byte all but the keys of the last batch leave it.
+KEPT := rocksdb-incremental:1 rocksdb:64kb rocksdb
+comma := ,
+space := $() $()
+
+parity-rocksdb: library
+	for kept in $(KEPT); do echo "$$kept"; \
+	  $(MVN) -Dstreamfusion.test.state=$$kept -pl tests -am -Dsurefire.failIfNoSpecifiedTests=false \
+	    -Dtest="$(subst $(space),$(comma),$(STATEFUL:%=org.apache.flink.streamfusion.tests.%ParityTest))" test; done
 
 test: check rust-test java-test demo
 
