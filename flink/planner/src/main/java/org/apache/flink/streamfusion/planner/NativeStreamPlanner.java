@@ -101,7 +101,8 @@ final class NativeStreamPlanner extends StreamPlanner {
         }
     }
 
-    private String withExplanation(String stock) {
+    /** Adds what was decided about the graph that was translated last. */
+    String withExplanation(String stock) {
         return explanation.isEmpty()
                 ? stock
                 : stock + System.lineSeparator() + "== StreamFusion ==" + System.lineSeparator() + explanation;

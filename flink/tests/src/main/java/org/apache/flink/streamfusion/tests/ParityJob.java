@@ -1,6 +1,7 @@
 package org.apache.flink.streamfusion.tests;
 
 import org.apache.flink.configuration.Configuration;
+import org.apache.flink.streamfusion.planner.LastPlan;
 import org.apache.flink.streamfusion.tests.connector.Change;
 import org.apache.flink.streamfusion.tests.connector.ParityCollectFactory;
 import org.apache.flink.streamfusion.tests.connector.ParityValuesFactory;
@@ -68,6 +69,11 @@ final class ParityJob implements AutoCloseable {
 
     PlanReport explain() {
         return PlanReport.parse(statements.explain());
+    }
+
+    /** What EXPLAIN would say of the native nodes of the job that {@link #execute} has started. */
+    PlanReport executed() {
+        return PlanReport.parse(LastPlan.explanation(environment));
     }
 
     /** Runs the job to its end; the changelog of each sink. */
