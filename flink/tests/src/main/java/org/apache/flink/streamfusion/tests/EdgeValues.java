@@ -24,6 +24,7 @@ public final class EdgeValues {
     private static final int LONG_TEXT = 3000;
     private static final int MILLI_PRECISION = 3;
     private static final int NANO_PRECISION = 9;
+    private static final int KEYS_OF_A_COLUMN = 1000;
 
     private EdgeValues() {}
 
@@ -136,6 +137,44 @@ public final class EdgeValues {
             numbered.add(Row.join(Row.ofKind(row.getKind(), numbered.size() + 1), row));
         }
         return numbered;
+    }
+
+    /**
+     * One table, hence one job, for rows of several types that have nothing to do with each other: behind the first fields of a row and the
+     * name of its column, each column has a field, and all but its own are NULL. The first field is a key, and no two types have one in common.
+     *
+     * @param rows the rows of a column: an INT that is neither negative nor above 999, further fields, last the value
+     */
+    public static List<Row> apart(List<Column> columns, Function<Column, List<Row>> rows) {
+        List<Row> table = new ArrayList<>();
+        for (int c = 0; c < columns.size(); c++) {
+            for (Row row : rows.apply(columns.get(c))) {
+                int first = row.getArity() - 1;
+                Row wide = new Row(row.getKind(), first + 1 + columns.size());
+                for (int field = 1; field < first; field++) {
+                    wide.setField(field, row.getField(field));
+                }
+                int key = (int) row.getField(0);
+                if (key < 0 || key >= KEYS_OF_A_COLUMN) {
+                    throw new IllegalArgumentException("The key " + key + " may be one of another column");
+                }
+                wide.setField(0, c * KEYS_OF_A_COLUMN + key);
+                wide.setField(first, columns.get(c).name());
+                wide.setField(first + 1 + c, row.getField(first));
+                table.add(wide);
+            }
+        }
+        return table;
+    }
+
+    /** The columns that {@link #apart} puts behind the first ones, as between the brackets of CREATE TABLE. */
+    public static String apartDdl(List<Column> columns) {
+        return "of_type STRING, " + ddl(columns);
+    }
+
+    /** The columns in a SELECT, from the table of this alias. */
+    public static String names(List<Column> columns, String table) {
+        return String.join(", ", columns.stream().map(column -> table + "." + column.name()).toList());
     }
 
     /** The columns as between the brackets of CREATE TABLE. */

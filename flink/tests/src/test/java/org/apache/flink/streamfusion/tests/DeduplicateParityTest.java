@@ -5,7 +5,6 @@ import org.apache.flink.types.Row;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
-import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 import java.time.LocalDateTime;
@@ -132,18 +131,17 @@ class DeduplicateParityTest {
         bundles(7, "DESC", "pt", BY_ARRIVAL, rows(false)).parallelism(2).run();
     }
 
-    static List<EdgeValues.Column> allTypes() {
-        return EdgeValues.allTypes();
-    }
-
-    @ParameterizedTest
-    @MethodSource("allTypes")
-    void rowsOfEveryType(EdgeValues.Column column) throws Exception {
-        List<Row> rows = EdgeValues.numbered(EdgeValues.rows(List.of(column), 60, 3));
-        rows.replaceAll(row -> Row.of((int) row.getField(0) % 4, row.getField(1)));
-        Parity.of("SELECT k, %1$s FROM (SELECT k, %1$s, ROW_NUMBER() OVER (PARTITION BY k ORDER BY pt DESC) AS rn FROM t) WHERE rn = 1"
-                        .formatted(column.name()))
-                .input("t", "k INT, " + EdgeValues.ddl(List.of(column)) + ", pt AS PROCTIME()", rows)
+    @Test
+    void rowsOfEveryType() throws Exception {
+        List<EdgeValues.Column> columns = EdgeValues.allTypes();
+        List<Row> rows = EdgeValues.apart(columns, column -> {
+            List<Row> ofType = EdgeValues.numbered(EdgeValues.rows(List.of(column), 60, 3));
+            ofType.replaceAll(row -> Row.of((int) row.getField(0) % 4, row.getField(1)));
+            return ofType;
+        });
+        Parity.of("SELECT k, of_type, " + EdgeValues.names(columns, "d")
+                        + " FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY pt DESC) AS rn FROM t) AS d WHERE rn = 1")
+                .input("t", "k INT, " + EdgeValues.apartDdl(columns) + ", pt AS PROCTIME()", rows)
                 .run();
     }
 
