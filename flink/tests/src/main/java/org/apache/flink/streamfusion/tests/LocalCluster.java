@@ -15,14 +15,22 @@ import org.apache.flink.core.execution.JobClient;
 import org.apache.flink.core.execution.PipelineExecutor;
 import org.apache.flink.core.execution.PipelineExecutorFactory;
 import org.apache.flink.core.execution.PipelineExecutorServiceLoader;
+import org.apache.flink.metrics.MetricConfig;
 import org.apache.flink.runtime.checkpoint.CheckpointStatsSnapshot;
+import org.apache.flink.runtime.metrics.MetricRegistryConfiguration;
+import org.apache.flink.runtime.metrics.MetricRegistryImpl;
+import org.apache.flink.runtime.metrics.ReporterSetup;
+import org.apache.flink.runtime.metrics.filter.ReporterFilter;
 import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.graph.StreamGraph;
 import org.apache.flink.table.api.EnvironmentSettings;
 import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
+import org.apache.flink.util.ExceptionUtils;
 
+import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -83,6 +91,33 @@ public final class LocalCluster {
         return running().getExecutionGraph(job).get().getCheckpointStatsSnapshot();
     }
 
+    /** Takes a checkpoint of a job as soon as all of its tasks run; returns when it is complete. */
+    static void takeCheckpoint(JobID job) throws Exception {
+        answer(() -> running().triggerCheckpoint(job));
+    }
+
+    /** Asks for a checkpoint or savepoint again until the job is there and all tasks run. */
+    static String answer(SnapshotRequest request) throws Exception {
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(END_SECONDS);
+        while (true) {
+            try {
+                return request.send().get(END_SECONDS, TimeUnit.SECONDS);
+            } catch (ExecutionException e) {
+                String cause = ExceptionUtils.stringifyException(e);
+                boolean early = cause.contains("Not all required tasks") || cause.contains("initializing job");
+                if (!early || System.nanoTime() > deadline) {
+                    throw e;
+                }
+                Thread.sleep(10);
+            }
+        }
+    }
+
+    /** Asks for a checkpoint or savepoint. */
+    interface SnapshotRequest {
+        CompletableFuture<String> send() throws Exception;
+    }
+
     /** Cancels a job that a test has left running, if there is one, and waits until its tasks are gone. */
     static void end(JobClient client) throws Exception {
         if (client == null || statusWithin(client).isGloballyTerminalState()) {
@@ -113,7 +148,7 @@ public final class LocalCluster {
             configuration.set(WebOptions.CHECKPOINTS_HISTORY_SIZE, CHECKPOINTS_TO_REMEMBER);
             configuration.set(TaskManagerOptions.NETWORK_MEMORY_MIN, MemorySize.ofMebiBytes(96));
             configuration.set(TaskManagerOptions.NETWORK_MEMORY_MAX, MemorySize.ofMebiBytes(96));
-            MiniCluster started = new MiniCluster(new MiniClusterConfiguration.Builder()
+            MiniCluster started = new CountingCluster(new MiniClusterConfiguration.Builder()
                     .setConfiguration(configuration)
                     .setNumTaskManagers(1)
                     .setNumSlotsPerTaskManager(SLOTS)
@@ -132,6 +167,21 @@ public final class LocalCluster {
         JobID job = running.submitJob(graph).get().getJobID();
         return CompletableFuture.completedFuture(new ClusterClientJobClientAdapter<>(
                 () -> new MiniClusterClient(configuration, running), job, userClassLoader));
+    }
+
+    /** Reports {@link LateRows}. */
+    private static final class CountingCluster extends MiniCluster {
+        CountingCluster(MiniClusterConfiguration configuration) {
+            super(configuration);
+        }
+
+        @Override
+        protected MetricRegistryImpl createMetricRegistry(Configuration configuration, long maximumMessageBytes) {
+            return new MetricRegistryImpl(
+                    MetricRegistryConfiguration.fromConfiguration(configuration, maximumMessageBytes),
+                    List.of(new ReporterSetup(
+                            "late-rows", new MetricConfig(), new LateRows(), ReporterFilter.getNoOpFilter(), Map.of())));
+        }
     }
 
     private static final class SharedClusterLoader implements PipelineExecutorServiceLoader {

@@ -62,11 +62,13 @@ final class RecoveryQueries {
 
     /** Every third id finds itself: a stage with two inputs, both with state, whose output retracts. */
     static final Query JOINED = new Query(
-            "INSERT INTO counts SELECT MOD(a.id, 7), COUNT(*), COUNT(b.id), SUM(b.id) FROM ids AS a LEFT JOIN "
-                    + "(SELECT id FROM ids WHERE MOD(id, 3) = 0) AS b ON a.id = b.id GROUP BY MOD(a.id, 7)",
+            matches("ids"),
             "k BIGINT, n BIGINT, m BIGINT, s BIGINT, PRIMARY KEY (k) NOT ENFORCED",
             expectedMatches(),
             "Join");
+
+    /** The same where both inputs have a unique key, by which they are joined: such joins have bundles. */
+    static final Query JOINED_BY_UNIQUE_KEYS = new Query(matches("unique_ids"), JOINED.columns(), JOINED.expected(), "Join");
 
     /** The highest ids of each group: of rows that are only inserted the first ones are kept. */
     static final Query HIGHEST = new Query(
@@ -240,6 +242,12 @@ final class RecoveryQueries {
         return String.join("\n", rows);
     }
 
+    private static String matches(String ids) {
+        return ("INSERT INTO counts SELECT MOD(a.id, 7), COUNT(*), COUNT(b.id), SUM(b.id) FROM %1$s AS a LEFT JOIN "
+                        + "(SELECT id FROM %1$s WHERE MOD(id, 3) = 0) AS b ON a.id = b.id GROUP BY MOD(a.id, 7)")
+                .formatted(ids);
+    }
+
     private static String expectedMatches() {
         List<String> rows = new ArrayList<>();
         for (long key = 0; key < 7; key++) {
@@ -386,6 +394,9 @@ final class RecoveryQueries {
     /** The tables and views that the statements read. */
     static void createTables(StreamTableEnvironment environment, String trial) {
         environment.executeSql("CREATE TABLE ids (id BIGINT) WITH ('connector'='%s', 'rows'='%d', 'trial'='%s')"
+                .formatted(TrialIdsFactory.IDENTIFIER, IDS, trial));
+        environment.executeSql(("CREATE TABLE unique_ids (id BIGINT, PRIMARY KEY (id) NOT ENFORCED) "
+                        + "WITH ('connector'='%s', 'rows'='%d', 'trial'='%s')")
                 .formatted(TrialIdsFactory.IDENTIFIER, IDS, trial));
         // subtasks that are restored may be a quarter of the ids apart, which is no more than watermarks wait for
         environment.executeSql(("CREATE TABLE timed (id BIGINT, k AS MOD(id, %d), ts AS TO_TIMESTAMP_LTZ(id + 86400000, 3), "

@@ -6,6 +6,7 @@ import static org.apache.flink.streamfusion.tests.RecoveryQueries.COUNTS_OF_COUN
 import static org.apache.flink.streamfusion.tests.RecoveryQueries.FIRST_BY_ARRIVAL;
 import static org.apache.flink.streamfusion.tests.RecoveryQueries.HIGHEST;
 import static org.apache.flink.streamfusion.tests.RecoveryQueries.JOINED;
+import static org.apache.flink.streamfusion.tests.RecoveryQueries.JOINED_BY_UNIQUE_KEYS;
 import static org.apache.flink.streamfusion.tests.RecoveryQueries.LAST_BY_ARRIVAL;
 import static org.apache.flink.streamfusion.tests.RecoveryQueries.LAST_UPSERTS;
 import static org.apache.flink.streamfusion.tests.RecoveryQueries.NEIGHBOURS;
@@ -149,6 +150,26 @@ class RecoveryTest extends RecoveryTestBase {
         failAndRecover(split.equals("true") ? COUNTS.keptBy("IncrementalGroupAggregate") : COUNTS, configuration);
     }
 
+    /** Both bundles hold all rows since the checkpoint, for nothing else ends one. Stock Flink comes to the same. */
+    @ParameterizedTest
+    @CsvSource({"STOCK, hashmap", "NATIVE, hashmap", "NATIVE, rocksdb incremental"})
+    void bundleOfAJoinThatFailsIsThereOnce(Engine engine, String backend) throws Exception {
+        Configuration configuration = configuration(backend);
+        engine.select(configuration);
+        inBundles(configuration);
+        configuration.setString("table.exec.mini-batch.size", "1000000");
+        configuration.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofHours(1));
+        try (Job job = new Job(JOINED_BY_UNIQUE_KEYS, Trial.failing(2, Duration.ofMillis(300)))) {
+            JobClient client = job.submit(configuration, 2);
+            job.trial.awaitHalf();
+            LocalCluster.takeCheckpoint(client.getJobID());
+            job.trial.release();
+            await(client);
+            assertThat(job.trial.restored()).isEqualTo(2);
+            assertResult(JOINED_BY_UNIQUE_KEYS);
+        }
+    }
+
     private static void inBundles(Configuration configuration) {
         configuration.setString("table.exec.mini-batch.enabled", "true");
         configuration.setString("table.exec.mini-batch.size", "1000");
@@ -246,7 +267,7 @@ class RecoveryTest extends RecoveryTestBase {
         try (Job job = new Job(Trial.waiting(2))) {
             JobClient first = job.submit(configuration("hashmap"), 2);
             job.trial.awaitHalf();
-            String savepoint = answer(() -> first.triggerSavepoint(
+            String savepoint = LocalCluster.answer(() -> first.triggerSavepoint(
                     directory.resolve("savepoints").toUri().toString(), SavepointFormatType.CANONICAL));
             job.trial.release();
             await(first);

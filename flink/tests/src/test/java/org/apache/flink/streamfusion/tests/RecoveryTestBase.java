@@ -21,7 +21,6 @@ import org.apache.flink.streamfusion.tests.connector.Trial;
 import org.apache.flink.table.api.CompiledPlan;
 import org.apache.flink.table.api.PlanReference;
 import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
-import org.apache.flink.util.ExceptionUtils;
 
 import org.junit.jupiter.api.io.TempDir;
 
@@ -29,8 +28,6 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
 
 /** What tests share that stop jobs, let them fail, and go on from snapshots: the jobs, and how they keep their state. */
 abstract class RecoveryTestBase {
@@ -122,27 +119,8 @@ abstract class RecoveryTestBase {
         assertThat(String.join("\n", table.rows())).isEqualTo(query.expected());
     }
 
-    /** Asks again until the job is there and all tasks run. */
-    static String answer(ThrowingRequest request) throws Exception {
-        while (true) {
-            try {
-                return request.send().get();
-            } catch (ExecutionException e) {
-                String cause = ExceptionUtils.stringifyException(e);
-                if (!cause.contains("Not all required tasks") && !cause.contains("initializing job")) {
-                    throw e;
-                }
-                Thread.sleep(10);
-            }
-        }
-    }
-
-    interface ThrowingRequest {
-        CompletableFuture<String> send() throws Exception;
-    }
-
     String stopWithSavepoint(JobClient client, SavepointFormatType format) throws Exception {
-        return answer(() -> client.stopWithSavepoint(false, directory.resolve("savepoints").toUri().toString(), format));
+        return LocalCluster.answer(() -> client.stopWithSavepoint(false, directory.resolve("savepoints").toUri().toString(), format));
     }
 
     static void await(JobClient client) throws Exception {

@@ -1,5 +1,6 @@
 package org.apache.flink.streamfusion.tests.connector;
 
+import java.time.Duration;
 import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
@@ -21,24 +22,31 @@ public final class Trial implements AutoCloseable {
     private final CountDownLatch waiting;
     private final CountDownLatch released = new CountDownLatch(1);
     private final AtomicBoolean fails;
+    private final Duration reach;
     private final AtomicInteger restored = new AtomicInteger();
     private final AtomicInteger started = new AtomicInteger();
 
-    private Trial(int sources, boolean fails) {
+    private Trial(int sources, boolean fails, Duration reach) {
         this.sources = sources;
         this.waiting = new CountDownLatch(sources);
         this.fails = new AtomicBoolean(fails);
+        this.reach = reach;
         TRIALS.put(name, this);
     }
 
     /** A trial in which nothing happens of itself. */
     public static Trial waiting(int sources) {
-        return new Trial(sources, false);
+        return new Trial(sources, false, Duration.ZERO);
     }
 
     /** A trial in which one source fails at three quarters. */
     public static Trial failing(int sources) {
-        return new Trial(sources, true);
+        return failing(sources, Duration.ZERO);
+    }
+
+    /** The same, but the source gives its ids this time to get to where they are worked off before it fails. */
+    public static Trial failing(int sources, Duration reach) {
+        return new Trial(sources, true, reach);
     }
 
     static Trial named(String name) {
@@ -91,8 +99,12 @@ public final class Trial implements AutoCloseable {
     }
 
     /** True for the one source that must fail. */
-    boolean failsNow() {
-        return fails.compareAndSet(true, false);
+    boolean failsNow() throws InterruptedException {
+        boolean now = fails.compareAndSet(true, false);
+        if (now) {
+            Thread.sleep(reach.toMillis());
+        }
+        return now;
     }
 
     @Override
