@@ -70,8 +70,8 @@ rust-test: tools rocksdb
 distribution: tools
 	python3 flink/tests/fetch_flink.py
 
-java-test: library distribution
-	$(MVN) -Dstreamfusion.flink.home="$(FLINK_HOME)" package
+java-test: library distribution data
+	$(MVN) -Dstreamfusion.flink.home="$(FLINK_HOME)" -Dstreamfusion.data="$(CACHE)/data" package
 
 # Operators that keep state, each of whose tests compares with Flink over the same backend. `make test` runs them once, with most state on the heap.
 STATEFUL := GroupAggregate MiniBatchGroupAggregate TwoPhaseAggregate Deduplicate ChangelogNormalize TopN Join OverAggregate WindowAggregate \

@@ -51,6 +51,7 @@ public final class Parity {
     private List<String> expectedNative;
     private Set<String> expectedHosted;
     private Consumer<StreamTableEnvironment> setUp = environment -> {};
+    private Consumer<StreamTableEnvironment> withInputs = environment -> {};
     private List<Variant> variants =
             List.of(
                     new Variant(1, RowForm.BINARY, KeptState.inTurn(0)),
@@ -60,6 +61,7 @@ public final class Parity {
     private boolean finalTable;
     private boolean perKey;
     private boolean statesChosen;
+    private boolean lateRows;
 
     private Parity(List<String> statements) {
         this.statements = statements;
@@ -90,6 +92,15 @@ public final class Parity {
         return this;
     }
 
+    /**
+     * Adds an insert-only table whose rows come when the job has worked off all rows of another one: what operators with two inputs do with
+     * them depends on nothing else then.
+     */
+    public Parity inputBehind(String other, String name, String columns, Collection<Row> rows) {
+        inputs.add(new ParityInput(name, columns, "+I", List.copyOf(rows), other));
+        return set("execution.checkpointing.interval", "1 h");
+    }
+
     /** Adds a table for INSERT INTO that takes every row kind. */
     public Parity sink(String name, String columns) {
         sinks.add(new ParitySink(name, columns, ParitySink.ALL_KINDS));
@@ -117,6 +128,18 @@ public final class Parity {
     /** Prepares the environment of each run, to register functions for example. */
     public Parity setUp(Consumer<StreamTableEnvironment> action) {
         setUp = action;
+        return this;
+    }
+
+    /** Prepares the environment of each run when the tables that it reads are there. */
+    public Parity withInputs(Consumer<StreamTableEnvironment> action) {
+        withInputs = action;
+        return this;
+    }
+
+    /** Both engines must drop late rows, and count as many. */
+    public Parity expectLateRows() {
+        lateRows = true;
         return this;
     }
 
@@ -181,10 +204,16 @@ public final class Parity {
     public void run() throws Exception {
         requireLibrary();
         Map<ParitySink, List<Change>> expected = stock(variants.get(0));
+        Map<String, Long> expectedLate = LateRows.counts();
+        if (lateRows && expectedLate.isEmpty()) {
+            throw new AssertionError("Stock Flink drops no late rows in " + statements);
+        }
         for (Variant variant : variants) {
             Map<ParitySink, List<Change>> natively;
+            Map<String, Long> late;
             try (ParityJob job = job(Engine.NATIVE, variant)) {
                 natively = job.execute();
+                late = LateRows.counts();
                 checkPlan(job.executed());
             }
             try {
@@ -195,6 +224,10 @@ public final class Parity {
                 }
                 // Flink's own changelog may be another one where its state is another
                 compare(stock(variant), natively, variant);
+            }
+            if (lateRows && !expectedLate.equals(late)) {
+                throw new AssertionError("Late rows differ in %s with %s%n  stock:  %s%n  native: %s"
+                        .formatted(statements, variant, expectedLate, late));
             }
             checkReleased();
         }
@@ -259,7 +292,14 @@ public final class Parity {
         List<ParityInput> read =
                 parallelism == 1 ? inputs : inputs.stream().map(ParityInput::withoutLateRows).toList();
         return new ParityJob(
-                configuration, parallelism, setUp, read, variant.form(), sinks, keys, statements);
+                configuration,
+                parallelism,
+                new ParityJob.SetUp(setUp, withInputs),
+                read,
+                variant.form(),
+                sinks,
+                keys,
+                statements);
     }
 
     private void compare(

@@ -6,22 +6,36 @@ import org.apache.flink.streamfusion.tests.connector.Change;
 import org.apache.flink.streamfusion.tests.connector.ParityCollectFactory;
 import org.apache.flink.streamfusion.tests.connector.ParityValuesFactory;
 import org.apache.flink.table.api.StatementSet;
+import org.apache.flink.table.api.TableResult;
 import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
 
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 
 /** One execution of a parity test's statements on one engine. */
 final class ParityJob implements AutoCloseable {
+    /** How long a job may take for the rows that others wait for. */
+    private static final int WAIT_SECONDS = 60;
+
     private final StreamTableEnvironment environment;
     private final Map<ParitySink, List<Change>> changelogs = new LinkedHashMap<>();
     private final List<String> sinkIds = new ArrayList<>();
     private final List<String> dataIds = new ArrayList<>();
+    private final Map<String, String> idsByName = new HashMap<>();
+    /** Ids of rows that wait, and of those that they wait for. */
+    private final Map<String, String> waiting = new LinkedHashMap<>();
     private final StatementSet statements;
+
+    /** What is done to the environment of a job before its tables are created, and when its inputs are there. */
+    record SetUp(Consumer<StreamTableEnvironment> before, Consumer<StreamTableEnvironment> withInputs) {
+        static final SetUp NONE = new SetUp(environment -> {}, environment -> {});
+    }
 
     /**
      * Creates the tables and adds the statements; runs nothing.
@@ -31,19 +45,24 @@ final class ParityJob implements AutoCloseable {
     ParityJob(
             Configuration configuration,
             int parallelism,
-            Consumer<StreamTableEnvironment> setUp,
+            SetUp setUp,
             List<ParityInput> inputs,
             ParityValuesFactory.RowForm form,
             List<ParitySink> sinks,
             Set<String> keys,
             List<String> sql) {
         environment = LocalCluster.tableEnvironment(configuration, parallelism);
-        setUp.accept(environment);
+        setUp.before().accept(environment);
         for (ParityInput input : inputs) {
             String dataId = ParityValuesFactory.register(input.rows());
             dataIds.add(dataId);
+            idsByName.put(input.name(), dataId);
             environment.executeSql(input.createTable(dataId, form));
+            if (input.behind() != null) {
+                waiting.put(dataId, idsByName.get(input.behind()));
+            }
         }
+        setUp.withInputs().accept(environment);
         sinks.forEach(this::createSink);
         statements = environment.createStatementSet();
         for (String statement : sql) {
@@ -78,7 +97,15 @@ final class ParityJob implements AutoCloseable {
 
     /** Runs the job to its end; the changelog of each sink. */
     Map<ParitySink, List<Change>> execute() throws Exception {
-        statements.execute().await();
+        LateRows.reset();
+        TableResult result = statements.execute();
+        for (Map.Entry<String, String> wait : waiting.entrySet()) {
+            ParityValuesFactory.ended(wait.getValue()).get(WAIT_SECONDS, TimeUnit.SECONDS);
+            // when its barrier has got through, the rows in front of it are worked off
+            LocalCluster.takeCheckpoint(result.getJobClient().orElseThrow().getJobID());
+            ParityValuesFactory.release(wait.getKey());
+        }
+        result.await();
         return changelogs;
     }
 

@@ -18,7 +18,7 @@ final class ForkedJob {
                 "t", "k STRING, v INT", "+I", List.of(Row.of("a", 1), Row.of("b", -1), Row.of("a", 3), Row.of(null, 4)));
         String query = "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM t WHERE v > 0 GROUP BY k";
         try (ParityJob job = new ParityJob(
-                configuration, 1, environment -> {}, List.of(input), RowForm.MIXED, List.of(), Set.of(), List.of(query))) {
+                configuration, 1, ParityJob.SetUp.NONE, List.of(input), RowForm.MIXED, List.of(), Set.of(), List.of(query))) {
             System.out.println(job.explain().decisions());
             System.out.println(job.execute().values());
         }

@@ -75,7 +75,7 @@ class HarnessTest {
         Configuration configuration = new Configuration();
         Engine.STOCK.select(configuration);
         try (ParityJob job = new ParityJob(
-                configuration, 1, environment -> {}, List.of(input), RowForm.MIXED, List.of(), keys, List.of(select))) {
+                configuration, 1, ParityJob.SetUp.NONE, List.of(input), RowForm.MIXED, List.of(), keys, List.of(select))) {
             return job.execute().values().iterator().next();
         }
     }

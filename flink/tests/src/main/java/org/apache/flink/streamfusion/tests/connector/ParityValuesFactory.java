@@ -19,11 +19,14 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * The source of parity tests: rows of this JVM, found by an id, emitted in order with their row kinds.
+ *
+ * <p>Rows with {@code behind} wait for {@link #release}.
  *
  * <p>Rows leave as {@code GenericRowData}, as {@code BinaryRowData} or alternating, because Flink's own operators
  * produce both forms.
@@ -35,20 +38,41 @@ public final class ParityValuesFactory implements DynamicTableSourceFactory {
     private static final ConfigOption<String> CHANGELOG = ConfigOptions.key("changelog").stringType().defaultValue("+I");
     private static final ConfigOption<RowForm> ROW_FORM =
             ConfigOptions.key("row-form").enumType(RowForm.class).defaultValue(RowForm.MIXED);
+    private static final ConfigOption<Boolean> BEHIND = ConfigOptions.key("behind").booleanType().defaultValue(false);
 
     private static final Map<String, List<Row>> REGISTERED = new ConcurrentHashMap<>();
+    /** By id: complete when all rows have gone out. */
+    private static final Map<String, CompletableFuture<Void>> ENDED = new ConcurrentHashMap<>();
+
+    /** By id: complete when rows may go out. */
+    private static final Map<String, CompletableFuture<Void>> RELEASED = new ConcurrentHashMap<>();
+
     private static final AtomicLong NEXT_ID = new AtomicLong();
 
     /** Makes rows readable by tables whose option {@code data-id} is the returned id. */
     public static String register(List<Row> rows) {
         String id = "rows-" + NEXT_ID.incrementAndGet();
         REGISTERED.put(id, List.copyOf(rows));
+        ENDED.put(id, new CompletableFuture<>());
+        RELEASED.put(id, new CompletableFuture<>());
         return id;
     }
 
     /** Forgets what {@link #register} returned the id of. */
     public static void unregister(String id) {
         REGISTERED.remove(id);
+        ENDED.remove(id);
+        RELEASED.remove(id);
+    }
+
+    /** Complete when all rows with this id have gone out. */
+    public static CompletableFuture<Void> ended(String id) {
+        return ENDED.get(id);
+    }
+
+    /** Lets rows with {@code behind} go out. */
+    public static void release(String id) {
+        RELEASED.get(id).complete(null);
     }
 
     @Override
@@ -63,7 +87,7 @@ public final class ParityValuesFactory implements DynamicTableSourceFactory {
 
     @Override
     public Set<ConfigOption<?>> optionalOptions() {
-        return Set.of(CHANGELOG, ROW_FORM);
+        return Set.of(CHANGELOG, ROW_FORM, BEHIND);
     }
 
     @Override
@@ -73,6 +97,7 @@ public final class ParityValuesFactory implements DynamicTableSourceFactory {
         return new ValuesSource(
                 context.getPhysicalRowDataType(),
                 helper.getOptions().get(DATA_ID),
+                helper.getOptions().get(BEHIND),
                 RowKinds.parse(helper.getOptions().get(CHANGELOG)),
                 helper.getOptions().get(ROW_FORM));
     }
@@ -84,7 +109,8 @@ public final class ParityValuesFactory implements DynamicTableSourceFactory {
         MIXED
     }
 
-    private record ValuesSource(DataType type, String id, ChangelogMode mode, RowForm form) implements ScanTableSource {
+    private record ValuesSource(DataType type, String id, boolean behind, ChangelogMode mode, RowForm form)
+            implements ScanTableSource {
         @Override
         public ChangelogMode getChangelogMode() {
             return mode;
@@ -93,7 +119,7 @@ public final class ParityValuesFactory implements DynamicTableSourceFactory {
         @Override
         public ScanRuntimeProvider getScanRuntimeProvider(ScanContext context) {
             DataStructureConverter converter = context.createDataStructureConverter(type);
-            RowFeed feed = new ValuesFeed(id, converter, (RowType) type.getLogicalType(), form);
+            RowFeed feed = new ValuesFeed(id, behind, converter, (RowType) type.getLogicalType(), form);
             return SourceProvider.of(new RowsSource(feed));
         }
 
@@ -112,13 +138,20 @@ public final class ParityValuesFactory implements DynamicTableSourceFactory {
         private static final long serialVersionUID = 1L;
 
         private final String id;
+        private final boolean behind;
         private final DynamicTableSource.DataStructureConverter converter;
         private final RowType type;
         private final RowForm form;
         private transient List<RowData> rows;
 
-        ValuesFeed(String id, DynamicTableSource.DataStructureConverter converter, RowType type, RowForm form) {
+        ValuesFeed(
+                String id,
+                boolean behind,
+                DynamicTableSource.DataStructureConverter converter,
+                RowType type,
+                RowForm form) {
             this.id = id;
+            this.behind = behind;
             this.converter = converter;
             this.type = type;
             this.form = form;
@@ -149,6 +182,16 @@ public final class ParityValuesFactory implements DynamicTableSourceFactory {
         @Override
         public RowData rowAt(long position) {
             return rows.get((int) position);
+        }
+
+        @Override
+        public CompletableFuture<Void> start() {
+            return behind ? RELEASED.get(id) : RowFeed.super.start();
+        }
+
+        @Override
+        public void ended() {
+            ENDED.get(id).complete(null);
         }
     }
 }

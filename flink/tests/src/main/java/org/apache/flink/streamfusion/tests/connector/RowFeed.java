@@ -3,6 +3,7 @@ package org.apache.flink.streamfusion.tests.connector;
 import org.apache.flink.table.data.RowData;
 
 import java.io.Serializable;
+import java.util.concurrent.CompletableFuture;
 
 /** A bounded sequence of rows that is the same whenever it is read. */
 public interface RowFeed extends Serializable {
@@ -15,4 +16,12 @@ public interface RowFeed extends Serializable {
 
     /** The row at a position from 0 to {@code size() - 1}. The caller does not keep it. */
     RowData rowAt(long position);
+
+    /** Complete when rows may go out. May be called before {@link #open}. */
+    default CompletableFuture<Void> start() {
+        return CompletableFuture.completedFuture(null);
+    }
+
+    /** Called when the last row has gone out. */
+    default void ended() {}
 }

@@ -121,7 +121,6 @@ final class RowsSource implements Source<RowData, RowsSource.Position, Boolean> 
         private long next;
         private long end;
         private boolean hasSplit;
-        private boolean noMoreSplits;
 
         Reader(RowFeed feed) {
             this.feed = feed;
@@ -133,10 +132,13 @@ final class RowsSource implements Source<RowData, RowsSource.Position, Boolean> 
         @Override
         public InputStatus pollNext(ReaderOutput<RowData> output) {
             // A row may fail the task, and the coordinator's next event to a failed task would fail the job in its own words.
-            if (!noMoreSplits) {
+            if (!available.isDone()) {
                 return InputStatus.NOTHING_AVAILABLE;
             }
             if (next == end) {
+                if (hasSplit) {
+                    feed.ended();
+                }
                 return InputStatus.END_OF_INPUT;
             }
             long stop = Math.min(end, next + ROWS_PER_POLL);
@@ -171,8 +173,7 @@ final class RowsSource implements Source<RowData, RowsSource.Position, Boolean> 
 
         @Override
         public void notifyNoMoreSplits() {
-            noMoreSplits = true;
-            available.complete(null);
+            feed.start().thenAccept(available::complete);
         }
 
         @Override
