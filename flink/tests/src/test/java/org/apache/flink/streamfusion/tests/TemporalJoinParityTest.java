@@ -1,17 +1,23 @@
 package org.apache.flink.streamfusion.tests;
 
+import static org.apache.flink.table.api.Expressions.$;
+
 import org.apache.flink.types.Row;
 import org.apache.flink.types.RowKind;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 import java.time.LocalDateTime;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
 
-/** Joins with versions of a table in whole jobs; late rows are compared in the tests of the stage. */
+/**
+ * Joins with versions of a table in whole jobs; late rows are compared in the tests of the stage. In processing time the versions come before
+ * all other rows, for a row finds what has come until then.
+ */
 @RequiresNative
 class TemporalJoinParityTest {
     private static final int ROWS = 400;
@@ -72,6 +78,21 @@ class TemporalJoinParityTest {
     void types(String type) throws Exception {
         join("SELECT o.k, o.u, o.v, r.rate FROM orders AS o " + type + JOINED).run();
         join("SELECT o.k, o.u, o.v, r.rate FROM orders AS o " + type + JOINED + " AND o.u < r.rate").run();
+    }
+
+    /** With the last rate of each key, and with none of a key whose last rate was taken back. */
+    @ParameterizedTest
+    @ValueSource(strings = {"", " AND o.u < r.rate"})
+    void latestVersionsByATableFunction(String condition) throws Exception {
+        Parity.of("SELECT o.k, o.u, o.v, r.rate FROM orders AS o, LATERAL TABLE(rates_at(o.pt)) AS r WHERE o.k = r.k" + condition)
+                .changelog("rates", "k INT, rate INT, ts TIMESTAMP(3), pt AS PROCTIME()", "+I,-U,+U,-D", rates())
+                .inputBehind("rates", "orders", ORDERS + ", pt AS PROCTIME()", orders())
+                .withInputs(environment -> environment.createTemporarySystemFunction(
+                        "rates_at", environment.from("rates").createTemporalTableFunction($("pt"), $("k"))))
+                .batchSizes(1, 2, 7, 4096)
+                .expectNative(
+                        "Calc", "WatermarkAssigner", "Calc", "Exchange", "DropUpdateBefore", "Calc", "Exchange", "TemporalJoin", "Calc")
+                .run();
     }
 
     @Test
