@@ -3,8 +3,8 @@ package org.apache.flink.streamfusion.tests;
 import org.apache.flink.types.Row;
 
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -116,20 +116,33 @@ class FlightsByTimeParityTest {
     }
 
     /**
-     * Flights and later ones to the same destination. Which rows come too late for each other depends on how far the other input has come, so one
-     * comes behind the other.
+     * Flights and later ones to the same destination. With watermarks that wait for a day no row comes too late for another one. No time of
+     * the right side goes out, since Flink's sink fails on a row time that is NULL.
      */
     @ParameterizedTest
-    @CsvSource({"JOIN", "LEFT JOIN", "FULL JOIN"})
+    @ValueSource(strings = {"JOIN", "LEFT JOIN", "FULL JOIN"})
     void flightsNearEachOther(String type) throws Exception {
-        for (String delay : List.of(NONE, A_DAY)) {
-            Parity.of("SELECT l.id, r.id, l.dest, r.time_hour FROM l " + type + " r ON l.dest = r.dest AND "
-                            + "r.time_hour BETWEEN l.time_hour - INTERVAL '1' HOUR AND l.time_hour + INTERVAL '3' HOUR")
-                    .input("l", columns(delay), Flights.from(flights, "EWR", "JFK"))
-                    .inputBehind("l", "r", columns(delay), Flights.from(flights, "LGA"))
-                    .batchSizes(1, 7, 4096)
-                    .finalTable()
-                    .run();
-        }
+        Parity.of(near(type))
+                .input("l", columns(A_DAY), Flights.from(flights, "EWR", "JFK"))
+                .input("r", columns(A_DAY), Flights.from(flights, "LGA"))
+                .batchSizes(1, 7, 4096)
+                .finalTable()
+                .run();
+    }
+
+    /** Which rows come too late for each other depends on how far the other input has come, so one comes behind the other. */
+    @Test
+    void lateFlightsNearEachOther() throws Exception {
+        Parity.of(near("JOIN"))
+                .input("l", columns(NONE), Flights.from(flights, "EWR", "JFK"))
+                .inputBehind("l", "r", columns(NONE), Flights.from(flights, "LGA"))
+                .batchSizes(1, 7, 4096)
+                .finalTable()
+                .run();
+    }
+
+    private static String near(String type) {
+        return "SELECT l.id, r.id, l.dest, r.distance FROM l " + type + " r ON l.dest = r.dest AND "
+                + "r.time_hour BETWEEN l.time_hour - INTERVAL '1' HOUR AND l.time_hour + INTERVAL '3' HOUR";
     }
 }
