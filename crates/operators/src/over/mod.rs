@@ -61,8 +61,8 @@ pub fn supports(spec: &node::OverAggregate, input: &LogicalType, backend: StateB
     }
 }
 
-/// The aggregate with empty state for rows of the type `input`. `backend` is what Flink's would keep its in. Errors if [`supports`] refuses
-/// it.
+/// The aggregate with empty state for rows of the type `input`. `backend` is where Flink's operator would keep its state. Errors if
+/// [`supports`] refuses it.
 pub fn open(
     spec: &node::OverAggregate,
     input: &LogicalType,

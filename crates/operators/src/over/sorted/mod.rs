@@ -10,8 +10,8 @@
 //! State is the rows. A list is an index of them, made when its partition comes and is not known, and dropped when that leaves memory.
 //!
 //! Follows: NonTimeRangeUnboundedPrecedingFunction, NonTimeRowsUnboundedPrecedingFunction, AbstractNonTimeUnboundedPrecedingOver, Flink 2.2.
-//! Differences: after a restore on the heap Flink finds no accumulators equal that it wrote before, and updates rows whose values stay. Where a row is taken back that is there several times, Flink's RANGE leaves out all of them until the next row of their
-//! sort key, and where values stay behind a row that is taken back, its ROWS goes on with the wrong accumulators; here the results are
+//! Differences: after a restore on the heap Flink finds no accumulators equal that it wrote before, and updates rows whose values stay. Where a
+//! row is taken back that is there several times, Flink's RANGE leaves out all of them until the next row of their sort key, and where values stay behind a row that is taken back, its ROWS goes on with the wrong accumulators; here the results are
 //! right.
 
 mod list;
