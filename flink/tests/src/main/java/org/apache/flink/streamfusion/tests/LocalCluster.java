@@ -169,7 +169,7 @@ public final class LocalCluster {
                 () -> new MiniClusterClient(configuration, running), job, userClassLoader));
     }
 
-    /** Reports {@link LateRows}. */
+    /** Reports {@link JobCounters}. */
     private static final class CountingCluster extends MiniCluster {
         CountingCluster(MiniClusterConfiguration configuration) {
             super(configuration);
@@ -180,7 +180,7 @@ public final class LocalCluster {
             return new MetricRegistryImpl(
                     MetricRegistryConfiguration.fromConfiguration(configuration, maximumMessageBytes),
                     List.of(new ReporterSetup(
-                            "late-rows", new MetricConfig(), new LateRows(), ReporterFilter.getNoOpFilter(), Map.of())));
+                            "job-counters", new MetricConfig(), new JobCounters(), ReporterFilter.getNoOpFilter(), Map.of())));
         }
     }
 

@@ -204,7 +204,7 @@ public final class Parity {
     public void run() throws Exception {
         requireLibrary();
         Map<ParitySink, List<Change>> expected = stock(variants.get(0));
-        Map<String, Long> expectedLate = LateRows.counts();
+        Map<String, Long> expectedLate = JobCounters.lateRows();
         if (lateRows && expectedLate.isEmpty()) {
             throw new AssertionError("Stock Flink drops no late rows in " + statements);
         }
@@ -213,7 +213,7 @@ public final class Parity {
             Map<String, Long> late;
             try (ParityJob job = job(Engine.NATIVE, variant)) {
                 natively = job.execute();
-                late = LateRows.counts();
+                late = JobCounters.lateRows();
                 checkPlan(job.executed());
             }
             try {

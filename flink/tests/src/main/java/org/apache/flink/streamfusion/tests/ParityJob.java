@@ -97,7 +97,7 @@ final class ParityJob implements AutoCloseable {
 
     /** Runs the job to its end; the changelog of each sink. */
     Map<ParitySink, List<Change>> execute() throws Exception {
-        LateRows.reset();
+        JobCounters.reset();
         TableResult result = statements.execute();
         for (Map.Entry<String, String> wait : waiting.entrySet()) {
             ParityValuesFactory.ended(wait.getValue()).get(WAIT_SECONDS, TimeUnit.SECONDS);

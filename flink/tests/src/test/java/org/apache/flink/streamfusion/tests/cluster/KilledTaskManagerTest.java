@@ -12,6 +12,8 @@ import org.junit.jupiter.api.io.TempDir;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
+import java.net.URLEncoder;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -28,7 +30,7 @@ import java.util.stream.Stream;
  * A cluster of real processes out of a downloaded distribution of Flink with our jar in {@code lib/} and nothing else done.
  *
  * <p>The SQL client submits a job with a checkpoint each second. One TaskManager after the other is killed, which takes state
- * of the job along, and replaced. Every id of the source must be in the result once.
+ * of the job along, and replaced. Every id of the source must be in the result once. There being two processes, batches are written to the network.
  */
 class KilledTaskManagerTest {
     private static final long IDS = 60_000;
@@ -90,6 +92,9 @@ class KilledTaskManagerTest {
                     checkpoints -> restored(checkpoints) > restored
                             && checkpoints.at("/latest/completed/id").asLong() > checkpoints.at("/latest/restored/id").asLong());
         }
+        assertThat(batchesByHandle(rest, job))
+                .as("batches that did not go from process to process as bytes")
+                .isZero();
         Files.createFile(release);
         JsonNode end = rest.await(job, answer -> !answer.path("end-time").asText().equals("-1"));
         assertThat(end.path("state").asText()).isEqualTo("FINISHED");
@@ -145,7 +150,32 @@ class KilledTaskManagerTest {
         // A TaskManager that does not answer is given up after two of these.
         options.put("heartbeat.interval", "1000");
         options.put("heartbeat.timeout", "20000");
+        options.put("metrics.fetcher.update-interval", "500");
         return options;
+    }
+
+    /** How many batches the tasks that run have handed over in memory, as soon as metrics of one of them are there. */
+    private static long batchesByHandle(RestClient rest, String job) throws IOException, InterruptedException {
+        String counter = "nativeBatchesByHandle";
+        boolean counted = false;
+        long batches = 0;
+        while (!counted) {
+            for (JsonNode vertex : rest.get(job).path("vertices")) {
+                String metrics = job + "/vertices/" + vertex.path("id").asText() + "/subtasks/metrics";
+                for (JsonNode metric : rest.get(metrics)) {
+                    String name = metric.path("id").asText();
+                    if (name.endsWith(counter)) {
+                        String value = "?agg=sum&get=" + URLEncoder.encode(name, StandardCharsets.UTF_8);
+                        for (JsonNode sum : rest.get(metrics + value)) {
+                            counted = true;
+                            batches += sum.path("sum").asLong();
+                        }
+                    }
+                }
+            }
+            Thread.sleep(100);
+        }
+        return batches;
     }
 
     private static long completed(JsonNode checkpoints) {
