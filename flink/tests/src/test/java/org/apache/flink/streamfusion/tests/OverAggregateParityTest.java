@@ -104,6 +104,7 @@ class OverAggregateParityTest {
     @Test
     void doublesOfARangeStayWithTheHashMap() throws Exception {
         over("SUM(d) OVER w AS su", RANGE_OF_4_SECONDS, rows())
+                .set("state.backend.type", "hashmap")
                 .expectStock("OverAggregate", "heap state backend")
                 .expectStock("Exchange", "")
                 .run();
