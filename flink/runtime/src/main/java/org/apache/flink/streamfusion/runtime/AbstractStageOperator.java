@@ -26,7 +26,6 @@ import org.apache.flink.util.function.ThrowingRunnable;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.List;
-import java.util.function.Consumer;
 import java.util.function.Supplier;
 
 /**
@@ -54,7 +53,6 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
     /** What to close, last opened first. */
     private transient Deque<AutoCloseable> opened;
 
-    private transient StreamRecord<Object> outRecord;
     private transient StageInput[] inputs;
     private transient long stage;
 
@@ -86,22 +84,12 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
     /** What the first flush that failed failed with; the rows of its batch are lost, so nothing goes on after it. */
     private transient Throwable failure;
 
-    private transient long batchDeadline;
-    private transient boolean timerPending;
+    private transient LatencyBound latencyBound;
 
     private transient Counter batchesIn;
     private transient Counter rowsIn;
-    private transient Counter batchesOut;
-    private transient Counter rowsOut;
     private transient StageMetrics stageMetrics;
-
-    /** Null if batches leave. */
-    private transient BinaryExit exit;
-
-    private transient Consumer<RowData> emitRow;
-
-    /** Null if batches always leave encoded, or not over an exchange. */
-    private transient LocalEdge.Sender localEdge;
+    private transient StageOutput stageOutput;
 
     /** Null if the stage drops no rows. */
     private transient DroppedRows dropped;
@@ -132,15 +120,11 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
         final MetricGroup group = getMetricGroup();
         batchesIn = group.counter("nativeBatchesIn");
         rowsIn = group.counter("nativeRowsIn");
-        batchesOut = group.counter("nativeBatchesOut");
-        rowsOut = group.counter("nativeRowsOut");
-        outRecord = new StreamRecord<>(null);
-        if (!stageConfig.outputIsBatches()) {
-            exit = new BinaryExit(stageConfig.outputType.getFieldCount(), !getExecutionConfig().isObjectReuseEnabled());
-            emitRow = this::emit;
-        }
+        latencyBound = new LatencyBound(getProcessingTimeService(), () -> rowsWait, this::flush);
         opened = new ArrayDeque<>();
-        openLocalEdges();
+        stageOutput =
+                new StageOutput(
+                        stageConfig, output, openLocalEdge(), getExecutionConfig().isObjectReuseEnabled(), group);
 
         final HostCalls hosts = openHosts(group);
         final ExchangeChannels channels = stageConfig.hasExchange ? ExchangeChannels.of(this) : ExchangeChannels.NONE;
@@ -181,7 +165,7 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
         if (shuffle.open(stage)) {
             // what was restored is ready, but nothing may be emitted here yet
             rowsWait = true;
-            startLatencyBound(0);
+            latencyBound.start(0);
         }
         stageMetrics = new StageMetrics(group);
         stageMetrics.refresh(Native.stageMetrics(stage));
@@ -205,17 +189,19 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
         }
     }
 
-    private void openLocalEdges() {
+    /** Null if batches always leave encoded, or not over an exchange. */
+    private LocalEdge.Sender openLocalEdge() {
         final Environment task = getContainingTask().getEnvironment();
         opened.push(LocalEdge.consume(task));
         // Asked here again, since a checkpoint that stores a ticket instead of a batch loses rows.
         if (!stageConfig.byHandle || CheckpointingOptions.isUnalignedCheckpointEnabled(task.getJobConfiguration())) {
-            return;
+            return null;
         }
         final List<ResultPartitionWriter> writers = ExchangeChannels.writers(this);
-        if (writers.size() == 1) { // a ticket is for one edge
-            localEdge = LocalEdge.Sender.of(writers.get(0), task, getMetricGroup().counter("nativeBatchesByHandle"));
-        }
+        // a ticket is for one edge
+        return writers.size() == 1
+                ? LocalEdge.Sender.of(writers.get(0), task, getMetricGroup().counter("nativeBatchesByHandle"))
+                : null;
     }
 
     /** Whether watermarks of the second input count for nothing, as if its last one had come. */
@@ -372,7 +358,7 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
             tellTime();
             rowsWait = true;
             if (stageConfig.latencyMs > 0) {
-                startLatencyBound(stageConfig.latencyMs);
+                latencyBound.start(stageConfig.latencyMs);
             }
         }
         if (input.write(row)) {
@@ -425,41 +411,14 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
         }
     }
 
-    // ----------------------------------------------------------------------------------------------- latency bound
-
     /** Batches that are too small wait as rows do. */
     private void boundLatency(StageInput input) {
         if (shuffle.gathers(input.number)) {
             final boolean waited = rowsWait;
             rowsWait = Native.stageWaitingRows(stage) > 0;
             if (rowsWait && !waited && stageConfig.latencyMs > 0) {
-                startLatencyBound(stageConfig.latencyMs);
+                latencyBound.start(stageConfig.latencyMs);
             }
-        }
-    }
-
-    private void startLatencyBound(long latencyMs) {
-        batchDeadline = getProcessingTimeService().getCurrentProcessingTime() + latencyMs;
-        if (!timerPending) {
-            registerTimer();
-        }
-    }
-
-    private void registerTimer() {
-        timerPending = true;
-        getProcessingTimeService().registerTimer(batchDeadline, this::onTimer);
-    }
-
-    /** One timer serves many batches: it fires for a batch that has long gone and is set again for the current one. */
-    private void onTimer(long timestamp) throws Exception {
-        timerPending = false;
-        if (!rowsWait) {
-            return;
-        }
-        if (batchDeadline <= timestamp) {
-            flush();
-        } else {
-            registerTimer();
         }
     }
 
@@ -550,7 +509,7 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
             } else if (next == Native.ACTIVE) {
                 super.processWatermarkStatus(WatermarkStatus.ACTIVE);
             } else {
-                emitAndRelease(next);
+                stageOutput.emitAndRelease(stage, next);
             }
         }
         if (clock != null) {
@@ -569,33 +528,5 @@ abstract class AbstractStageOperator extends AbstractStreamOperator<Object> {
         if (stageMetrics.isStale()) {
             stageMetrics.refresh(Native.stageMetrics(stage));
         }
-    }
-
-    private void emitAndRelease(long batch) {
-        try {
-            emit(batch);
-        } finally {
-            Native.batchRelease(batch);
-        }
-    }
-
-    private void emit(RowData row) {
-        output.collect(outRecord.replace(row));
-    }
-
-    private void emit(long batch) {
-        final int rows = Native.batchRows(batch);
-        batchesOut.inc();
-        rowsOut.inc(rows);
-        if (stageConfig.outputIsBatches()) {
-            output.collect(outRecord.replace(NativeBatch.ofHandle(batch, rows, Native.batchKeyGroup(batch)).over(localEdge)));
-            return;
-        }
-        // Of a batch around this one, whose row other outputs may still have to read: see BinaryExit.
-        final Object outer = outRecord.getValue();
-        if (!exit.emit(stage, batch, rows, emitRow)) {
-            BatchExit.emit(batch, stageConfig.outputType, emitRow);
-        }
-        outRecord.replace(outer);
     }
 }
