@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bundle;
+mod by_key;
 pub mod calc;
 pub mod changelog;
 pub mod changelog_normalize;

@@ -50,15 +50,28 @@ impl<P: Copy> TimeIndex<P> {
     /// Adds a row behind those of the same time.
     #[inline]
     pub(crate) fn insert(&mut self, slot: u32, row: TimedRow<P>) {
+        self.insert_all(slot, &[row], |row| *row);
+    }
+
+    /// Adds rows, each behind those of the same time: what `row` makes of each item.
+    #[inline]
+    pub(crate) fn insert_all<T>(&mut self, slot: u32, items: &[T], row: impl Fn(&T) -> TimedRow<P>) {
         if slot as usize >= self.slots.len() {
             self.slots.resize_with(slot as usize + 1, VecDeque::new);
         }
         let Some(rows) = self.slots.get_mut(slot as usize) else { return };
         let before = rows.capacity();
-        if rows.back().is_none_or(|last| last.time <= row.time) {
-            rows.push_back(row);
-        } else {
-            rows.insert(rows.partition_point(|other| other.time <= row.time), row);
+        // a slot that comes anew has no room
+        rows.reserve(items.len());
+        let mut last = rows.back().map_or(i64::MIN, |last| last.time);
+        for item in items {
+            let row = row(item);
+            if last <= row.time {
+                last = row.time;
+                rows.push_back(row);
+            } else {
+                rows.insert(rows.partition_point(|other| other.time <= row.time), row);
+            }
         }
         self.room += rows.capacity() - before;
     }

@@ -30,6 +30,20 @@ impl RowRef {
         Self { batch, row }
     }
 
+    /// The row as one number, which is 2^32 or more.
+    #[inline]
+    pub(crate) fn to_bits(self) -> u64 {
+        u64::from(self.batch.0.get()) << 32 | u64::from(self.row)
+    }
+
+    /// The row whose number this is, or the lower half of a smaller number.
+    #[inline]
+    pub(crate) fn from_bits(bits: u64) -> Result<Self, u32> {
+        // halves
+        let (batch, row) = ((bits >> 32) as u32, bits as u32);
+        NonZeroU32::new(batch).map(|batch| Self { batch: BatchNumber(batch), row }).ok_or(row)
+    }
+
     /// Position of the batch.
     #[inline]
     pub(crate) fn batch(self) -> usize {

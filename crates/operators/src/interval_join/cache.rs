@@ -14,6 +14,7 @@ use streamfusion_state::{ColumnId, KeyedTable, Touched, Value};
 
 use super::kept::{self, Kept, Place, Recent};
 use crate::OperatorError;
+use crate::by_key::ByKey;
 use crate::changelog::RowRef;
 use crate::time_index::{TimeIndex, TimedRow};
 use crate::timed_input::{Columns, TimedInput};
@@ -64,6 +65,8 @@ pub(super) struct Cache {
     /// Key columns in which a NULL matches nothing.
     null_filtered: Vec<usize>,
     timer: ColumnId<Option<i64>>,
+    /// Scratch.
+    by_key: ByKey,
 }
 
 impl Cache {
@@ -95,6 +98,7 @@ impl Cache {
             min_clean_up_interval_ms: spec.min_clean_up_interval_ms.max(0),
             null_filtered: filtered.map(|(key, _)| *key).collect(),
             timer,
+            by_key: ByKey::default(),
         })
     }
 
@@ -169,18 +173,25 @@ impl Cache {
             return Ok(());
         }
         let number = self.recent.add(batch, emitted, rows)?;
-        let column = table.column(self.timer)?;
-        // whether the first row of a key sets a timer
-        let mut sets: Vec<bool> = touched.slots.iter().map(|slot| column.get(*slot).is_none()).collect();
-        // rows are counted in 31 bits
-        for ((row, time), key) in (0_u32..).zip(times.iter()).zip(&touched.groups) {
-            if !self.keeps(*time, *now) {
-                continue;
-            }
-            let Some(slot) = touched.slots.get(*key as usize).copied() else { continue };
-            self.index.insert(slot, TimedRow { time: *time, position: Place::Batch(RowRef::new(number, row)) });
-            if sets.get_mut(*key as usize).is_some_and(std::mem::take) {
-                timers.push((self.register(table, slot, *time)?, slot));
+        let (keeps_all, relative_ms, now) = (rows == times.len(), self.relative_ms, *now);
+        self.by_key.sort(&touched.groups, touched.slots.len());
+        let mut kept = Vec::new();
+        let timed =
+            |row: &u32| TimedRow { time: times[*row as usize], position: Place::in_batch(RowRef::new(number, *row)) };
+        for (slot, rows) in touched.slots.iter().zip(self.by_key.keys()) {
+            let first = if keeps_all {
+                self.index.insert_all(*slot, rows, timed);
+                rows.first()
+            } else {
+                kept.clear();
+                // as in `keeps`
+                kept.extend(rows.iter().filter(|row| now < times[**row as usize].wrapping_add(relative_ms)));
+                self.index.insert_all(*slot, &kept, timed);
+                kept.first()
+            };
+            let Some(first) = first.and_then(|first| times.get(*first as usize)) else { continue };
+            if table.column(self.timer)?.get(*slot).is_none() {
+                timers.push((self.register(table, *slot, *first)?, *slot));
             }
         }
         Ok(())
@@ -190,14 +201,15 @@ impl Cache {
     pub(super) fn restored(&mut self, table: &mut KeyedTable, slot: u32) -> Result<Option<i64>, OperatorError> {
         let entries = self.input.entries(table)?;
         for position in entries.walk(slot) {
-            self.index.insert(slot, TimedRow { time: entries.value(position).time, position: Place::State(position) });
+            self.index
+                .insert(slot, TimedRow { time: entries.value(position).time, position: Place::in_state(position) });
         }
         self.timer(table, slot)
     }
 
     /// Bytes taken from one batch to the next, without the table.
     pub(super) fn bytes(&self) -> usize {
-        self.input.bytes() + self.index.bytes() + self.recent.bytes()
+        self.input.bytes() + self.index.bytes() + self.recent.bytes() + self.by_key.bytes()
     }
 }
 

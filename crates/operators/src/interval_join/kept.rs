@@ -15,9 +15,12 @@ use crate::changelog::{BatchNumber, BundleRows, RowRef, value_bytes_of_rows};
 use crate::time_index::TimeIndex;
 use crate::timed_input::{TimedInput, Writing};
 
-/// Where a row lies.
+/// Where a row lies, as one number: an enum of two halves is put together in memory, for which the processor waits at each row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) struct Place(u64);
+
+/// What a [`Place`] says.
+enum At {
     Batch(RowRef),
     /// Its position in state.
     State(u32),
@@ -80,23 +83,23 @@ impl Kept<'_> {
     /// Whether a pair with a row went out.
     #[inline]
     pub(super) fn emitted(&self, place: Place) -> bool {
-        match place {
-            Place::Batch(row) => self.recent.emitted(row),
-            Place::State(position) => self.entries.value(position).emitted,
+        match place.at() {
+            At::Batch(row) => self.recent.emitted(row),
+            At::State(position) => self.entries.value(position).emitted,
         }
     }
 
     /// Notes that a pair with a row went out.
     #[inline]
     pub(super) fn set_emitted(&mut self, place: Place) {
-        match place {
-            Place::Batch(row) => {
+        match place.at() {
+            At::Batch(row) => {
                 let beside = self.recent.beside.get_mut(row.batch());
                 if let Some(emitted) = beside.and_then(|beside| beside.emitted.get_mut(row.row())) {
                     *emitted = true;
                 }
             }
-            Place::State(position) => {
+            At::State(position) => {
                 if !self.entries.value(position).emitted {
                     self.entries.value_mut(position).emitted = true;
                 }
@@ -107,21 +110,21 @@ impl Kept<'_> {
     /// About how many bytes a row has, of those that differ from row to row.
     #[inline]
     pub(super) fn row_bytes(&self, place: Place) -> usize {
-        match place {
-            Place::Batch(row) => {
+        match place.at() {
+            At::Batch(row) => {
                 let beside = self.recent.beside.get(row.batch());
                 beside.and_then(|beside| beside.bytes.get(row.row())).copied().unwrap_or_default()
             }
-            Place::State(position) => self.entries.row(position).len(),
+            At::State(position) => self.entries.row(position).len(),
         }
     }
 
     /// A row has left.
     #[inline]
     pub(super) fn remove(&mut self, place: Place) {
-        match place {
-            Place::Batch(_) => self.recent.live = self.recent.live.saturating_sub(1),
-            Place::State(position) => {
+        match place.at() {
+            At::Batch(_) => self.recent.live = self.recent.live.saturating_sub(1),
+            At::State(position) => {
                 self.entries.remove(position);
             }
         }
@@ -134,9 +137,9 @@ impl Kept<'_> {
         }
         let (mut refs, mut positions) = (Vec::with_capacity(places.len()), Vec::new());
         for place in places {
-            match place {
-                Place::Batch(row) => refs.push(*row),
-                Place::State(position) => positions.push(*position),
+            match place.at() {
+                At::Batch(row) => refs.push(row),
+                At::State(position) => positions.push(position),
             }
         }
         if positions.is_empty() {
@@ -149,7 +152,7 @@ impl Kept<'_> {
         let parts = [self.recent.batches.gather(&refs)?, Batch::try_new(stored, positions.len(), None)?];
         let mut taken = [0, 0];
         let order = places.iter().map(|place| {
-            let part = usize::from(matches!(place, Place::State(_)));
+            let part = usize::from(place.row().is_none());
             taken[part] += 1;
             (part, taken[part] - 1)
         });
@@ -162,14 +165,16 @@ pub(super) fn settle(recent: &mut Recent, index: &mut TimeIndex<Place>) -> Resul
     if recent.live == 0 {
         recent.clear();
     } else if recent.batches.wants_compaction(recent.live) {
-        let mut rows: Vec<&mut RowRef> = index.iter_mut().filter_map(|(_, row)| row.position.in_batch()).collect();
-        rows.sort_unstable();
-        let emitted: Vec<bool> = rows.iter().map(|row| recent.emitted(**row)).collect();
-        recent.batches.compact(rows.iter_mut().map(|row| &mut **row))?;
+        let in_batches = index.iter_mut().filter_map(|(_, row)| Some((row.position.row()?, &mut row.position)));
+        let mut rows: Vec<(RowRef, &mut Place)> = in_batches.collect();
+        rows.sort_unstable_by_key(|(row, _)| *row);
+        let emitted: Vec<bool> = rows.iter().map(|(row, _)| recent.emitted(*row)).collect();
+        recent.batches.compact(rows.iter_mut().map(|(row, _)| row))?;
         recent.beside.clear();
-        for (row, emitted) in rows.into_iter().zip(emitted) {
+        for ((row, place), emitted) in rows.into_iter().zip(emitted) {
+            *place = Place::in_batch(row);
             if row.batch() >= recent.beside.len() {
-                let batch = recent.batches.batch(*row)?;
+                let batch = recent.batches.batch(row)?;
                 let bytes = value_bytes_of_rows(batch).unwrap_or_default();
                 recent.beside.push(Beside { emitted: Vec::with_capacity(batch.num_rows()), bytes });
             }
@@ -190,10 +195,8 @@ pub(super) fn store(
 ) -> Result<(), OperatorError> {
     if recent.live > 0 {
         let mut rows: Vec<(RowRef, u32, i64, &mut Place)> = Vec::with_capacity(recent.live);
-        rows.extend(index.iter_mut().filter_map(|(slot, row)| match row.position {
-            Place::Batch(at) => Some((at, slot, row.time, &mut row.position)),
-            Place::State(_) => None,
-        }));
+        let in_batches = index.iter_mut().filter_map(|(slot, row)| Some((row.position.row()?, slot, row)));
+        rows.extend(in_batches.map(|(at, slot, row)| (at, slot, row.time, &mut row.position)));
         rows.sort_unstable_by_key(|(at, ..)| *at);
         for rows in rows.chunk_by_mut(|a, b| a.0.batch() == b.0.batch()) {
             let Some((first, ..)) = rows.first() else { continue };
@@ -202,7 +205,7 @@ pub(super) fn store(
             let Writing { entries, slots, packed } = input.write(batch, &numbers, table)?;
             for (number, (at, slot, time, place)) in rows.iter_mut().enumerate() {
                 let cached = Cached { time: *time, emitted: recent.emitted(*at) };
-                **place = Place::State(entries.append(slots, *slot, packed, number, cached)?);
+                **place = Place::in_state(entries.append(slots, *slot, packed, number, cached)?);
             }
             let slots: Vec<u32> = rows.iter().map(|(_, slot, ..)| *slot).collect();
             table.commit(&slots);
@@ -213,10 +216,22 @@ pub(super) fn store(
 }
 
 impl Place {
-    fn in_batch(&mut self) -> Option<&mut RowRef> {
-        match self {
-            Self::Batch(row) => Some(row),
-            Self::State(_) => None,
-        }
+    #[inline]
+    pub(super) fn in_batch(row: RowRef) -> Self {
+        Self(row.to_bits())
+    }
+
+    #[inline]
+    pub(super) fn in_state(position: u32) -> Self {
+        Self(u64::from(position))
+    }
+
+    #[inline]
+    fn at(self) -> At {
+        RowRef::from_bits(self.0).map_or_else(At::State, At::Batch)
+    }
+
+    fn row(self) -> Option<RowRef> {
+        RowRef::from_bits(self.0).ok()
     }
 }
