@@ -1,6 +1,6 @@
 //! The rows of a bundle, by reference.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 
 use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
 use arrow::datatypes::DataType;
@@ -16,50 +16,59 @@ const COMPACTION_ROWS: usize = 1 << 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BatchNumber(NonZeroU32);
 
-/// A row of [`BundleRows`]. An `Option` of it is not larger.
+/// A row of [`BundleRows`]: the number of the batch in the upper half, of the row in the lower one. An `Option` of it is not larger. Two fields would be
+/// put together in memory where many are written one by one, for which the processor waits at each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RowRef {
-    batch: BatchNumber,
-    row: u32,
-}
+pub struct RowRef(NonZeroU64);
 
 impl RowRef {
     /// A row of a batch.
     #[inline]
     pub fn new(batch: BatchNumber, row: u32) -> Self {
-        Self { batch, row }
+        let batch = NonZeroU64::from(batch.0);
+        // the batch is above the row, and stays what it is
+        Self(NonZeroU64::new(batch.get() << 32 | u64::from(row)).unwrap_or(batch))
     }
 
-    /// The row as one number, which is 2^32 or more.
+    /// The row as a number, which is 2^32 or more.
     #[inline]
     pub(crate) fn to_bits(self) -> u64 {
-        u64::from(self.batch.0.get()) << 32 | u64::from(self.row)
+        self.0.get()
     }
 
-    /// The row whose number this is, or the lower half of a smaller number.
+    /// The row whose number this is, or a smaller number itself.
     #[inline]
     pub(crate) fn from_bits(bits: u64) -> Result<Self, u32> {
-        // halves
-        let (batch, row) = ((bits >> 32) as u32, bits as u32);
-        NonZeroU32::new(batch).map(|batch| Self { batch: BatchNumber(batch), row }).ok_or(row)
+        match (u32::try_from(bits), NonZeroU64::new(bits)) {
+            (Ok(number), _) => Err(number),
+            (Err(_), Some(bits)) => Ok(Self(bits)),
+            (Err(_), None) => Err(0),
+        }
     }
 
     /// Position of the batch.
     #[inline]
     pub(crate) fn batch(self) -> usize {
-        self.batch.0.get() as usize - 1
+        (self.0.get() >> 32) as usize - 1
     }
 
     /// The same as a number.
     #[inline]
     pub(crate) fn number(self) -> u32 {
-        self.row
+        // the lower half
+        self.0.get() as u32
     }
 
     /// Position of the row in the batch.
     #[inline]
     pub(crate) fn row(self) -> usize {
-        self.row as usize
+        self.number() as usize
+    }
+
+    /// The row so many rows behind this one, if that is one of its batch.
+    fn behind(self, rows: usize) -> Option<Self> {
+        let row = u32::try_from(self.row().checked_add(rows)?).ok()?;
+        Some(Self(NonZeroU64::new(self.0.get() >> 32 << 32 | u64::from(row))?))
     }
 }
 
@@ -145,7 +154,7 @@ impl BundleRows {
     #[inline]
     pub(super) fn check(&self, row: RowRef) -> Result<(), OperatorError> {
         match self.lengths.get(row.batch()) {
-            Some(length) if row.row < *length => Ok(()),
+            Some(length) if row.number() < *length => Ok(()),
             Some(length) => Err(GatherError::Row { row: row.row(), rows: *length as usize }.into()),
             None => Err(GatherError::Batch { batch: row.batch(), batches: self.lengths.len() }.into()),
         }
@@ -158,7 +167,7 @@ impl BundleRows {
             if let Some(row) = rows.iter().find(|row| row.batch() != 0) {
                 return Err(GatherError::Batch { batch: row.batch(), batches: 1 }.into());
             }
-            return Ok(batch.take(&UInt32Array::from_iter_values(rows.iter().map(|row| row.row)))?);
+            return Ok(batch.take(&UInt32Array::from_iter_values(rows.iter().map(|row| row.number())))?);
         }
         let indices: Vec<(usize, usize)> = rows.iter().map(|row| (row.batch(), row.row())).collect();
         Ok(Batch::interleave(&self.batches, &indices)?)
@@ -167,7 +176,7 @@ impl BundleRows {
     /// [`BundleRows::gather`], but rows that stand side by side in a batch are a view of it.
     pub(crate) fn gather_or_slice(&self, rows: &[RowRef]) -> Result<Batch, OperatorError> {
         if let Some(first) = rows.first()
-            && (first.row..).zip(rows).all(|(row, other)| *other == RowRef::new(first.batch, row))
+            && rows.iter().enumerate().all(|(behind, row)| first.behind(behind) == Some(*row))
         {
             return Ok(self.batch(*first)?.slice(first.row(), rows.len())?);
         }
