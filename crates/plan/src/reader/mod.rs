@@ -22,7 +22,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 pub(crate) use json::parse_shallow;
-pub use node::read_node;
+pub use node::{read_multi_join, read_node};
 pub use rex::read_rex;
 pub use types::read_type;
 

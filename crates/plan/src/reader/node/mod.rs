@@ -12,6 +12,7 @@ mod group_window;
 mod join;
 mod lookup_join;
 mod mini_batch;
+mod multi_join;
 mod options;
 mod over;
 mod rank;
@@ -27,6 +28,7 @@ mod windowing;
 
 use serde_json::{Map, Value};
 
+pub use self::multi_join::read_multi_join;
 use self::options::Options;
 use super::Config;
 use super::json::{malformed, unknown_key};

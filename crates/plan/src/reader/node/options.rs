@@ -95,17 +95,24 @@ impl<'a> Options<'a> {
 
     /// Time to live in milliseconds of each of the `N` states of a node: of its property `state`, else the session's.
     pub(super) fn state_ttl_ms<const N: usize>(&self, map: &Map<String, Value>) -> Result<[i64; N], Reason> {
+        let mut result = [0; N];
+        result.copy_from_slice(&self.states_ttl_ms(map, N)?);
+        Ok(result)
+    }
+
+    /// The same of a node whose number of states depends on its inputs.
+    pub(super) fn states_ttl_ms(&self, map: &Map<String, Value>, count: usize) -> Result<Vec<i64>, Reason> {
         let states = match map.get("state") {
             None | Some(Value::Null) => &[],
             Some(_) => array(map, "state")?,
         };
         if states.is_empty() {
-            return Ok([self.session_ttl_ms()?; N]);
+            return Ok(vec![self.session_ttl_ms()?; count]);
         }
-        if states.len() != N {
-            return Err(malformed(format_args!("`state` has {} elements, not {N}", states.len())));
+        if states.len() != count {
+            return Err(malformed(format_args!("`state` has {} elements, not {count}", states.len())));
         }
-        let mut ttls = [None; N];
+        let mut ttls = vec![None; count];
         for state in states {
             let state = object(state, "an element of `state`")?;
             if let Some(key) = unknown_key(state, &["index", "ttl", "name"]) {
@@ -120,11 +127,7 @@ impl<'a> Options<'a> {
                 None => return Err(malformed(format_args!("`state` has the index {index}, which is out of range"))),
             }
         }
-        let mut result = [0; N];
-        for (result, ttl) in result.iter_mut().zip(ttls) {
-            *result = ttl.ok_or_else(|| malformed("an index of `state` is missing"))?;
-        }
-        Ok(result)
+        ttls.into_iter().map(|ttl| ttl.ok_or_else(|| malformed("an index of `state` is missing"))).collect()
     }
 }
 

@@ -6,6 +6,7 @@ mod deduplicate;
 mod group_window;
 mod join;
 mod lookup_join;
+mod multi_join;
 mod over;
 mod rank;
 mod timed_join;
