@@ -26,6 +26,7 @@ pub mod lookup_join;
 mod mark;
 mod millis;
 mod mini_batch_assigner;
+pub mod multi_join;
 pub mod over;
 pub mod rank;
 mod row_per_key;
