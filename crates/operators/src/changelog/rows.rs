@@ -39,11 +39,8 @@ impl RowRef {
     /// The row whose number this is, or a smaller number itself.
     #[inline]
     pub(crate) fn from_bits(bits: u64) -> Result<Self, u32> {
-        match (u32::try_from(bits), NonZeroU64::new(bits)) {
-            (Ok(number), _) => Err(number),
-            (Err(_), Some(bits)) => Ok(Self(bits)),
-            (Err(_), None) => Err(0),
-        }
+        // a number below 2^32 is its own lower half
+        NonZeroU64::new(bits).filter(|bits| bits.get() > u64::from(u32::MAX)).map(Self).ok_or(bits as u32)
     }
 
     /// Position of the batch.
@@ -52,14 +49,14 @@ impl RowRef {
         (self.0.get() >> 32) as usize - 1
     }
 
-    /// The same as a number.
+    /// Number of the row in the batch.
     #[inline]
     pub(crate) fn number(self) -> u32 {
         // the lower half
         self.0.get() as u32
     }
 
-    /// Position of the row in the batch.
+    /// The same as a position.
     #[inline]
     pub(crate) fn row(self) -> usize {
         self.number() as usize
